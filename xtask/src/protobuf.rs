@@ -19,7 +19,7 @@ pub(crate) fn write() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each file by its name.
+/// The generated files by name.
 fn generate() -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let described = protox::compile([SERVICE], [root().join(PROTO)])?;
     let described = prost::Message::encode_to_vec(&described);
@@ -35,7 +35,7 @@ fn generate() -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut generated = BTreeMap::from([(DESCRIPTORS.to_owned(), described)]);
     for entry in fs::read_dir(scratch.path())? {
         let entry = entry?;
-        // A package name with the prefix that makes a keyword an identifier is no name for a file.
+        // A package name with the prefix of a raw identifier is not a valid file name.
         let name = entry.file_name().to_string_lossy().replace("r#", "");
         generated.insert(name, fs::read(entry.path())?);
     }
@@ -70,7 +70,7 @@ const PROTO: &str = "crates/wire/proto";
 const SERVICE: &str = "envoy/service/ratelimit/v3/rls.proto";
 const COLLECTOR: &str = "opentelemetry/proto/collector/trace/v1/trace_service.proto";
 const GENERATED: &str = "crates/wire/src/generated";
-/// What reflection shows: the files of the service, as they are written.
+/// The descriptors for gRPC reflection: the files of the service, unchanged.
 const DESCRIPTORS: &str = "descriptors.bin";
 
 #[cfg(test)]
@@ -90,7 +90,10 @@ mod tests {
             .collect();
         assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
         for (name, contents) in &expected {
-            assert!(found[name] == *contents, "{name} is old: cargo run -p xtask -- protobuf");
+            assert!(
+                found[name] == *contents,
+                "{name} is out of date: cargo run -p xtask -- protobuf"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How many third-party crates come along with ours. To add one, change the number here and in the
+//! Bounds the number of third-party dependencies. To add one, change the number here and in the
 //! documentation of `tidegate`.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
@@ -39,7 +39,7 @@ fn crates_of_others(feature: &str) -> usize {
 fn no_crate_comes_along_unnoticed() {
     for (feature, most) in MOST {
         let count = crates_of_others(feature);
-        assert!(count <= *most, "{feature:?}: {count} crates of others, not {most}");
+        assert!(count <= *most, "{feature:?}: {count} third-party crates, expected at most {most}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Links in the documents lead somewhere, and the README stays a front door.
+//! Checks that links in the documents have a target, and that the README stays short.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -28,7 +28,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// What stands outside of code blocks.
+/// The lines outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter(move |line| {
@@ -86,7 +86,7 @@ fn every_page_of_docs_is_in_the_index() {
     }
 }
 
-/// A front door, and not the house: what is longer belongs to docs.
+/// The README is an introduction: longer texts belong in docs.
 #[test]
 fn the_readme_is_short() {
     let length = std::fs::metadata(root().join("README.md")).unwrap().len();

@@ -1,4 +1,4 @@
-//! Which crate may depend on which. The table is the architecture; a new edge must be justified
+//! Checks which crate depends on which. The table is the architecture; a new edge must be justified
 //! here.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]

@@ -1,4 +1,4 @@
-//! Whatever others make is taken in one version, and checked.
+//! Checks that every third-party dependency has a fixed version and is verified.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -17,13 +17,16 @@ fn an_image_is_built_from_nothing_that_may_change() {
     let stages = lines.iter().filter_map(|line| line.strip_prefix("FROM "));
     for stage in stages {
         let image = stage.split(' ').next().unwrap_or_default();
-        let is_asked_for = image.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
+        let is_asked_for = image.strip_prefix("${").and_then(|name| name.strip_suffix('}'));
         // Without a default, so that nobody builds from a tag by accident.
         let is_given =
             is_asked_for.is_some_and(|name| lines.contains(&format!("ARG {name}").as_str()));
         assert!(image == "scratch" || image.contains("@sha256:") || is_given, "FROM {stage}");
     }
-    assert!(!file.contains("apk add") && !file.contains("apt-get"), "packages of no known version");
+    assert!(
+        !file.contains("apk add") && !file.contains("apt-get"),
+        "packages without a fixed version"
+    );
 }
 
 #[test]

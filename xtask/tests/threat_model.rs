@@ -1,4 +1,4 @@
-//! What SECURITY.md says is tested, is tested where it says.
+//! Checks that every test that SECURITY.md names exists in the file that it names.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -29,7 +29,7 @@ fn every_test_that_the_threat_model_names_exists() {
     }
 }
 
-/// A promise without a test is a wish.
+/// Every promise needs a test.
 #[test]
 fn every_promise_names_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,7 +1,7 @@
-//! A Redis that is far away: how many decisions are not made in time, by the round trip.
+//! Measures a Redis that is far away: how many decisions miss their deadline, by the round trip.
 //!
-//! Beside them, pings over the same wire, one at a time: those that are late are late because of the wire
-//! or the machine, and not because of us.
+//! Beside them, pings run over the same wire, one at a time: a late ping is due to the wire or the machine,
+//! not to Tidegate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use tokio::time::sleep_until;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 
-/// How much is asked, and how long an answer may take.
+/// The load, and how long a decision may take.
 pub(crate) struct Setting {
     pub(crate) deadline: Duration,
     pub(crate) rate: u32,
@@ -31,8 +31,8 @@ pub(crate) fn measure(round_trips: &[Duration], setting: &Setting) -> anyhow::Re
     for round_trip in round_trips {
         let proxy = Proxy::start(redis.address());
         proxy.set_mode(Mode::Delay(*round_trip));
-        let (mut told, pings) = at_a_distance(&proxy, setting)?;
-        rows.push(row(*round_trip, &mut told, &pings, setting.deadline));
+        let (mut results, pings) = at_a_distance(&proxy, setting)?;
+        rows.push(row(*round_trip, &mut results, &pings, setting.deadline));
     }
     let header = [
         "round trip",
@@ -50,7 +50,7 @@ pub(crate) fn measure(round_trips: &[Duration], setting: &Setting) -> anyhow::Re
     Ok(())
 }
 
-/// What callers were told.
+/// The decisions of all callers: their latencies, and how many were made by the fallback.
 #[derive(Default)]
 struct Told {
     millis: Vec<f64>,
@@ -67,9 +67,9 @@ fn at_a_distance(proxy: &Proxy, setting: &Setting) -> anyhow::Result<(Told, Vec<
         let mut failed = None;
         for worker in workers {
             match worker.join().map_err(|_| anyhow::anyhow!("a worker panicked")) {
-                Ok(Ok(told)) => {
-                    all.millis.extend(told.millis);
-                    all.by_fallback += told.by_fallback;
+                Ok(Ok(results)) => {
+                    all.millis.extend(results.millis);
+                    all.by_fallback += results.by_fallback;
                 }
                 Ok(Err(error)) | Err(error) => failed = Some(error),
             }
@@ -92,7 +92,7 @@ fn ping(proxy: &Proxy, is_over: &AtomicBool) -> anyhow::Result<Vec<f64>> {
     Ok(pings)
 }
 
-/// A thread with connections of its own, as a server has.
+/// A thread with its own connections, like a worker of a server.
 fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -104,7 +104,7 @@ fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
             setting.deadline.as_millis()
         );
         let limiter = Arc::new(PlanLimiter::load(&Text::new("bench", text)?, store)?);
-        // Connections are made, and it is known how far it is.
+        // Opens the connections and measures the round trip before the load starts.
         for _ in 0..50 {
             let _ = limiter.check(&[("user", "first")], Cost::ONE).await;
         }
@@ -115,42 +115,43 @@ fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
             let start = begin + pause * (caller * WORKERS + number) / (CALLERS * WORKERS);
             let end = begin + Duration::from_secs(1) * setting.seconds;
             callers.spawn(async move {
-                let (mut told, mut turn) = (Told::default(), start);
+                let (mut results, mut turn) = (Told::default(), start);
                 while turn < end {
                     sleep_until(turn.into()).await;
-                    // Who is late leaves turns out, rather than to catch up at once.
+                    // A late caller skips turns instead of catching up in a burst.
                     turn = (turn + pause).max(now());
-                    let user = format!("{number}-{caller}-{}", told.millis.len() % KEYS);
+                    let user = format!("{number}-{caller}-{}", results.millis.len() % KEYS);
                     let watch = Stopwatch::start();
                     let decision = limiter.check(&[("user", &*user)], Cost::ONE).await;
-                    told.millis.push(watch.nanos() / 1e6);
-                    told.by_fallback += usize::from(decision.source() == DecisionSource::Fallback);
+                    results.millis.push(watch.nanos() / 1e6);
+                    results.by_fallback +=
+                        usize::from(decision.source() == DecisionSource::Fallback);
                 }
-                told
+                results
             });
         }
         let mut all = Told::default();
-        while let Some(told) = callers.join_next().await {
-            let told = told.context("a caller")?;
-            all.millis.extend(told.millis);
-            all.by_fallback += told.by_fallback;
+        while let Some(results) = callers.join_next().await {
+            let results = results.context("a caller")?;
+            all.millis.extend(results.millis);
+            all.by_fallback += results.by_fallback;
         }
         Ok(all)
     })
 }
 
-fn row(round_trip: Duration, told: &mut Told, pings: &[f64], deadline: Duration) -> Vec<String> {
-    told.millis.sort_unstable_by(f64::total_cmp);
-    let count = told.millis.len().max(1);
-    let at = |part: f64| told.millis.get((count as f64 * part) as usize).copied().unwrap_or(0.0);
+fn row(round_trip: Duration, results: &mut Told, pings: &[f64], deadline: Duration) -> Vec<String> {
+    results.millis.sort_unstable_by(f64::total_cmp);
+    let count = results.millis.len().max(1);
+    let at = |part: f64| results.millis.get((count as f64 * part) as usize).copied().unwrap_or(0.0);
     let millis = |part| format!("{:.2} ms", at(part));
     let share =
         |part: usize, all: usize| format!("{:.3} %", 100.0 * part as f64 / all.max(1) as f64);
     let late = pings.iter().filter(|millis| **millis > deadline.as_secs_f64() * 1e3).count();
     vec![
         format!("{round_trip:?}"),
-        told.millis.len().to_string(),
-        share(told.by_fallback, count),
+        results.millis.len().to_string(),
+        share(results.by_fallback, count),
         millis(0.5),
         millis(0.99),
         millis(0.999),
@@ -164,9 +165,9 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// As many as a server has on the machine that this is for.
+/// As many workers as a server has on the reference machine.
 const WORKERS: u32 = 2;
-/// Of each worker.
+/// Callers of each worker.
 const CALLERS: u32 = 32;
-/// Of each caller.
+/// Keys of each caller.
 const KEYS: usize = 100;

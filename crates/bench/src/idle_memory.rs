@@ -1,5 +1,5 @@
-//! Memory of connections on which nothing is under way: resident bytes before and after clients that
-//! have asked once and stay.
+//! Measures the memory of idle connections: resident bytes before and after clients that have sent one
+//! request and stay connected.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -32,7 +32,7 @@ pub(crate) fn measure(program: &Path, connections: usize) -> anyhow::Result<()> 
         ("gateway, HTTP/1", &gateway, "gateway on http://", get),
     ] {
         let server = Server::start(program, arguments, place, connections)?;
-        // What the first of them needs is there before the others come.
+        // The first connection allocates what all of them share.
         let first = clients(&server, request, connections / 20)?;
         let before = resident(&server.child)?;
         let others = clients(&server, request, connections)?;
@@ -46,7 +46,7 @@ pub(crate) fn measure(program: &Path, connections: usize) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Clients that were answered, and are silent since.
+/// Clients that got an answer and have been idle since.
 #[allow(clippy::disallowed_methods, reason = "silence is what is measured")]
 fn clients(server: &Server, request: &str, count: usize) -> anyhow::Result<Vec<TcpStream>> {
     let mut clients = Vec::with_capacity(count);
@@ -63,8 +63,8 @@ fn clients(server: &Server, request: &str, count: usize) -> anyhow::Result<Vec<T
     Ok(clients)
 }
 
-/// Longer than a client may pause without being taken for silent, and than an allocator waits before it
-/// gives memory back.
+/// Longer than the pause after which a client counts as idle, and than an allocator waits before it
+/// returns memory.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// A server that ends when dropped.
@@ -89,8 +89,8 @@ impl Server {
         let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| {
             format!("{}: expected the server, built for release", program.display())
         })?;
-        let said = BufReader::new(child.stdout.take().context("its output")?);
-        for line in said.lines() {
+        let output = BufReader::new(child.stdout.take().context("its output")?);
+        for line in output.lines() {
             let line = line?;
             if let Some(address) = line.strip_prefix(place) {
                 let address = address.to_owned();
@@ -98,7 +98,7 @@ impl Server {
             }
         }
         let _ = child.kill();
-        bail!("the server does not say {place:?}")
+        bail!("the server did not print {place:?}")
     }
 }
 

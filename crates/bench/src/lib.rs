@@ -1,8 +1,8 @@
 //! Benchmarks: Tidegate, its peers and the physical limit, side by side in one run.
 //!
-//! Read the ratios, not the figures: a shared machine is noisy, but everyone in a run suffers
-//! alike. Rounds are interleaved and medians reported for that reason; where servers are compared, a
-//! ratio is the median of those of all rounds.
+//! Read the ratios, not the figures: a shared machine is noisy, but all contestants of a run are
+//! affected alike. Rounds are interleaved and medians reported for that reason; where servers are compared, a
+//! ratio is the median of the ratios of all rounds.
 
 #![allow(clippy::float_arithmetic, reason = "statistics are not decisions")]
 
@@ -61,7 +61,7 @@ enum Benchmark {
         #[arg(long, default_value_t = 200_000)]
         requests: usize,
     },
-    /// Decisions in Redis, beside the scripts that everyone writes first. Starts its own servers.
+    /// Decisions in Redis, beside the usual scripts. Starts its own servers.
     Redis {
         /// The number of rounds; the median is reported.
         #[arg(long, default_value_t = 5)]
@@ -73,7 +73,7 @@ enum Benchmark {
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
     },
-    /// A Redis that is far away: how many decisions are not made in time. Starts its own servers.
+    /// A Redis that is far away: how many decisions miss their deadline. Starts its own servers.
     Far {
         /// Round trips in milliseconds.
         #[arg(long, value_delimiter = ',', default_values_t = [3, 4, 5, 6, 8])]
@@ -146,11 +146,11 @@ enum Benchmark {
         #[arg(long, default_value_t = 4)]
         seconds: u64,
     },
-    /// Resident memory of one contestant, in a process of its own. Called by `in-process`.
+    /// Resident memory of one contestant, in its own process. Called by `in-process`.
     #[command(hide = true)]
     MemoryOf { contestant: String, keys: usize },
-    /// Resident memory of the whole server, per key that it holds and per connection that is silent. Needs the server's binary beside
-    /// this one: `scripts/bench memory` builds both.
+    /// Resident memory of the whole server, per key and per idle connection. Needs the server's binary
+    /// beside this one: `scripts/bench memory` builds both.
     Memory {
         /// The server, if it is elsewhere.
         #[arg(long, value_name = "FILE")]
@@ -164,7 +164,7 @@ enum Benchmark {
     },
 }
 
-/// A server under measurement, in a process of its own, until it is killed.
+/// A server under measurement, in its own process, until it is killed.
 #[derive(Parser)]
 enum Server {
     Http { contestant: String },
@@ -173,10 +173,10 @@ enum Server {
     Gateway { listen: String, upstream: String, store: String, limit: String },
 }
 
-/// How many allocations something takes.
+/// Counts the allocations of a closure.
 type Allocations = fn(&mut dyn FnMut()) -> u64;
 
-/// Runs the benchmark that the command line asks for.
+/// Runs the benchmark of the command line.
 pub fn run(allocations: Allocations) -> anyhow::Result<()> {
     match Arguments::parse().benchmark {
         Benchmark::InProcess { rounds, decisions, only } => {
@@ -212,7 +212,7 @@ pub fn run(allocations: Allocations) -> anyhow::Result<()> {
     }
 }
 
-/// Runs the server that the command line asks for.
+/// Runs the server of the command line.
 pub fn serve() -> anyhow::Result<()> {
     match Server::parse() {
         Server::Http { contestant } => http::serve(&contestant),

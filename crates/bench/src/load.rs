@@ -10,20 +10,20 @@ use crate::median::median;
 use crate::running::Running;
 use crate::stopwatch::Stopwatch;
 
-/// What is asked, and in which protocol.
+/// A load in some protocol.
 pub(crate) trait Load {
     type Client: Client + 'static;
-    /// How many there are at a time.
+    /// The number of clients at a time.
     const CLIENTS: u32;
 
     fn client(&self, stream: TcpStream) -> Self::Client;
-    /// How many keys are asked for.
+    /// The number of keys.
     fn keys(&self) -> u32;
     /// How many requests a client sends before it reads an answer.
     fn depth(&self) -> usize;
 }
 
-/// One of them.
+/// A client of a load.
 pub(crate) trait Client {
     fn requests(&mut self) -> &mut Requests;
     /// Sends all requests and waits for all answers. Returns whether the first one was a denial.
@@ -38,12 +38,12 @@ pub(crate) struct Measured {
     pub(crate) cpu: f64,
     /// For a whole pipeline, in microseconds: the median, 99 % and 99.9 %.
     pub(crate) latencies: [f64; 3],
-    /// The share that were denied.
+    /// The share of requests that were denied.
     pub(crate) denied: f64,
 }
 
 impl Measured {
-    /// Each figure's own median.
+    /// The median of each figure.
     pub(crate) fn median(rounds: &[Self]) -> Option<Self> {
         let middle = |of: &dyn Fn(&Self) -> f64| median(rounds.iter().map(of));
         Some(Self {
@@ -59,7 +59,7 @@ impl Measured {
     }
 }
 
-/// Asks once for every key, so that all are known when it counts.
+/// Sends a request for every key, so that no key is new during the measurement.
 pub(crate) fn meet_all_keys(server: &Running, load: &impl Load) -> anyhow::Result<()> {
     block_on(async {
         let mut client = load.client(connect(server).await?);
@@ -72,7 +72,7 @@ pub(crate) fn meet_all_keys(server: &Running, load: &impl Load) -> anyhow::Resul
     })
 }
 
-/// Asks for a while.
+/// Sends requests for a while and measures.
 pub(crate) fn run(server: &Running, load: &impl Load, time: Duration) -> anyhow::Result<Measured> {
     block_on(async {
         drive(server, load, time / 4).await?;
@@ -103,8 +103,8 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     runtime.block_on(clients.run_until(work))
 }
 
-/// Clients that sleep have to be woken. That would be the work of the server's core, and most of all
-/// for servers that keep their clients waiting, while it costs nothing where clients are elsewhere.
+/// Keeps clients awake. Waking a sleeping client would cost the server's core time, most of all for slow
+/// servers, while it costs nothing if clients run on another machine.
 async fn stay_awake() {
     loop {
         tokio::task::yield_now().await;
@@ -117,7 +117,7 @@ async fn connect(server: &Running) -> anyhow::Result<TcpStream> {
     Ok(stream)
 }
 
-/// What the clients saw.
+/// The results of the clients.
 #[derive(Default)]
 struct Totals {
     /// Nanoseconds of each pipeline.
@@ -160,14 +160,14 @@ fn next(random: &mut u32) -> u32 {
     *random
 }
 
-/// Requests as bytes, with the places of their keys.
+/// Requests as bytes, with the positions of their keys.
 pub(crate) struct Requests {
     pub(crate) bytes: Vec<u8>,
     /// Where the digits of each key begin.
     keys: Vec<usize>,
 }
 
-/// What stands where the number of a key goes.
+/// The placeholder for the number of a key.
 pub(crate) const KEY: &str = "user:00000000";
 const DIGITS: usize = 8;
 

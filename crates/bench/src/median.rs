@@ -1,14 +1,14 @@
-//! What remains of several rounds.
+//! Medians over several rounds.
 
-/// The middle one.
+/// The median.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-/// How one compares with another that took turns with it: the middle of what each round says. Machines
-/// are slower for a while, and a round is too short to be half in such a while.
+/// The ratio of two contestants that took turns: the median of the ratios of all rounds. A machine is
+/// slower for a while, and a round is short enough to be affected as a whole.
 pub(crate) fn median_ratio(
     one: impl IntoIterator<Item = f64>,
     other: impl IntoIterator<Item = f64>,

@@ -1,4 +1,4 @@
-//! From a request to its charges, with plans of more and more policies.
+//! Measures the step from a request to its charges, with plans of more and more policies.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use crate::Allocations;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 
-/// Requests of tenants, each of which has ten policies of its own.
+/// Requests of tenants that have ten policies each.
 pub(crate) fn compare(
     rounds: usize,
     requests: usize,

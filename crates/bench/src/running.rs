@@ -1,4 +1,4 @@
-//! Servers under load, each in a process of its own that is pinned to one core.
+//! Starts servers under load, each in its own process that is pinned to one core.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// One of our own, by its command's arguments; it prints its address.
+    /// Starts one of our servers with these arguments. It prints its address.
     pub(crate) fn ours(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = servers()?;
         let mut child = command.args(arguments).stdout(Stdio::piped()).spawn()?;
@@ -32,7 +32,7 @@ impl Running {
         Ok(Self { address: line.trim().parse().context("the server's address")?, child })
     }
 
-    /// A third-party one, once it listens on this port.
+    /// Starts a third-party server, and waits until it listens on this port.
     pub(crate) fn peer(program: &Path, arguments: &[&str], port: u16) -> anyhow::Result<Self> {
         let mut command = Command::new("taskset");
         command.args(["-c", &SERVERS_CORE.to_string()]).arg(program).args(arguments);
@@ -44,7 +44,7 @@ impl Running {
             }
             thread::park_timeout(Duration::from_millis(10));
         }
-        bail!("nobody listens on {}", server.address)
+        bail!("nothing listens on {}", server.address)
     }
 
     /// Microseconds of processor time that it has used.
@@ -67,7 +67,7 @@ impl Drop for Running {
 /// The program that runs our own servers, without the counting allocator.
 pub(crate) fn servers() -> anyhow::Result<Command> {
     let program = std::env::current_exe()?.with_file_name("tidegate-bench-servers");
-    ensure!(program.exists(), "{} is not there: scripts/bench builds it", program.display());
+    ensure!(program.exists(), "{} does not exist: scripts/bench builds it", program.display());
     Ok(Command::new(program))
 }
 

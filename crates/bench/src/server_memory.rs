@@ -1,5 +1,5 @@
-//! Memory of the whole server: resident bytes before and after a million keys, which come over HTTP
-//! as they would from clients.
+//! Measures the memory of the whole server: resident bytes before and after a million keys, which come
+//! over HTTP as they would from clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,13 +13,13 @@ use crate::table;
 /// Requests that are sent before their answers are read.
 const PIPELINED: u64 = 64;
 
-/// One connection has one worker, which makes all of the tables. Several workers make them in turn,
-/// and each keeps the memory of those that another has replaced.
+/// One connection has one worker, which allocates all tables. Several workers allocate them in turn, and
+/// each keeps the memory of tables that another worker has replaced.
 const CONNECTIONS: [u64; 2] = [1, 8];
 
-/// Where the server is, if nothing else is said: beside ourselves, where cargo puts it.
-pub(crate) fn program(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    Ok(match said {
+/// The server's binary: the given one, or the one beside this program, where cargo puts it.
+pub(crate) fn program(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    Ok(match given {
         Some(program) => program,
         None => std::env::current_exe()?.with_file_name("tidegate"),
     })
@@ -34,14 +34,14 @@ pub(crate) fn measure(program: &Path, keys: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One server, whose keys come over so many connections.
+/// Measures one server, whose keys come over this many connections.
 fn row(program: &Path, keys: u64, connections: u64) -> anyhow::Result<Vec<String>> {
     let server = Server::start(program, keys)?;
     let mut clients = Vec::new();
     for _ in 0..connections {
         clients.push(Client::connect(&server.address)?);
     }
-    // Everything that a connection needs is there before the first new key comes.
+    // Allocates everything that a connection needs before the first new key.
     for client in &mut clients {
         client.check(0..PIPELINED * 100, |_| 0)?;
     }
@@ -90,7 +90,7 @@ impl Server {
         BufReader::new(child.stdout.take().context("its output")?).read_line(&mut line)?;
         match line.trim().strip_prefix("listening on http://") {
             Some(address) => Ok(Self { child, address: address.to_owned() }),
-            None => bail!("the server said {line:?}"),
+            None => bail!("the server printed {line:?}"),
         }
     }
 }

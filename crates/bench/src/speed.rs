@@ -1,4 +1,4 @@
-//! Nanoseconds and allocations per decision.
+//! Measures nanoseconds and allocations per decision.
 
 use crate::Allocations;
 use crate::contestant::{self, Contestant, FLOOR, PEER, Setting};
@@ -12,12 +12,12 @@ const KEY_SETS: [(&str, usize, Spread); 3] = [
     ("1M keys", 1_000_000, Spread::Uniform),
 ];
 
-/// Nobody is denied.
+/// Measures requests that are all allowed.
 pub(crate) fn allowed(rounds: usize, decisions: usize, only: &str) {
     compare("Allowed, ns a decision", Setting::Generous, rounds, decisions, only);
 }
 
-/// Everybody is denied.
+/// Measures requests that are all denied.
 pub(crate) fn denied(rounds: usize, decisions: usize, only: &str) {
     compare("Denied, ns a decision", Setting::Strict, rounds, decisions, only);
 }

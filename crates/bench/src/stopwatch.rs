@@ -1,4 +1,4 @@
-//! How long something took: the one clock here that measures us, and not a limit.
+//! Measures how long something takes in real time.
 
 use std::time::Instant;
 

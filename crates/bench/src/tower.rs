@@ -1,4 +1,4 @@
-//! What a layer adds to a request, beside tower_governor.
+//! Measures what a layer adds to a request, beside tower_governor.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -110,7 +110,7 @@ where
     })
 }
 
-/// From one of a thousand addresses, as axum's server hands it on.
+/// A request from one of a thousand addresses, as axum's server passes it on.
 fn request(n: usize) -> Request<Body> {
     let mut request = Request::new(Body::empty());
     let address = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + (n % 1_000) as u32));

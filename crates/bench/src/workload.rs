@@ -1,4 +1,4 @@
-//! Which keys come, in which order, from how many threads.
+//! Workloads: the keys, their order, and the number of threads.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -6,19 +6,19 @@ use std::sync::Barrier;
 use crate::contestant::Contestant;
 use crate::stopwatch::Stopwatch;
 
-/// Decisions between two looks at the stopwatch, which then cost half a nanosecond each.
+/// Decisions between two clock readings, which then cost half a nanosecond per decision.
 const BATCH: usize = 64;
 
 /// How requests spread over keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
-    /// All alike.
+    /// All keys come equally often.
     Uniform,
     /// The n-th key comes 1/n as often as the first.
     Zipf,
 }
 
-/// Keys and the order in which each thread asks for them.
+/// Keys, and the order in which each thread uses them.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) threads: usize,
@@ -42,7 +42,7 @@ impl Workload {
         Self { name, threads, keys: self::keys(keys), orders }
     }
 
-    /// Every key once, so that none is new when the measurement starts.
+    /// Uses every key once, so that none is new when the measurement starts.
     pub(crate) fn introduce(&self, contestant: &dyn Contestant) {
         for key in &self.keys {
             black_box(contestant.check(key));
@@ -82,14 +82,14 @@ impl Workload {
     }
 }
 
-/// Keys the way services have them: a prefix and a number.
+/// Keys as services have them: a prefix and a number.
 pub(crate) fn keys(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("user:{number:07}")).collect()
 }
 
 struct Picker {
     keys: usize,
-    /// For zipf: the cumulated weights.
+    /// For zipf: the cumulative weights.
     weights: Vec<f64>,
 }
 

@@ -8,7 +8,7 @@ use tidegate_sim::{AccuracyStudy as Measurement, ArrivalProcess};
 use crate::output::OutputArgs;
 use crate::progress::with_progress_bar;
 
-/// What is measured.
+/// The options of `accuracy`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AccuracyCommand {
     /// The limit of each source

@@ -1,4 +1,4 @@
-//! `tidegate check`: asks a running server.
+//! `tidegate check`: requests one decision from a running server.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -11,16 +11,16 @@ use tidegate::Span;
 use crate::client::{TargetServer, post};
 use crate::output::print;
 
-/// What is asked, and whom.
+/// The options of `check`: the request to decide, and the server that decides it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckCommand {
     /// The policy's name, with --key
     #[arg(long, value_name = "NAME", requires = "key", conflicts_with = "attribute")]
     policy: Option<String>,
-    /// Who asks: the value of the policy's one key attribute
+    /// The caller: the value of the policy's only key attribute
     #[arg(long, value_name = "TEXT", requires = "policy")]
     key: Option<String>,
-    /// An attribute of the request, instead of a policy and a key; once for each
+    /// An attribute of the request, instead of --policy and --key; repeat the flag for more
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute)]
     attribute: Vec<(String, String)>,
     /// Units to take; 0 is a peek
@@ -34,7 +34,7 @@ pub(crate) struct CheckCommand {
         default_value = "http://127.0.0.1:8080"
     )]
     server: TargetServer,
-    /// Prints the answer as it came
+    /// Print the server's JSON answer unchanged
     #[arg(long)]
     json: bool,
 }
@@ -44,10 +44,10 @@ impl CheckCommand {
         self.validate_caller()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
-        let asked = runtime.block_on(post(&self.server, "/v1/check", self.request_body()));
-        let (status, text) = asked.with_context(|| format!("cannot ask {}", self.server))?;
+        let exchange = runtime.block_on(post(&self.server, "/v1/check", self.request_body()));
+        let (status, text) = exchange.with_context(|| format!("cannot query {}", self.server))?;
         let answer: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} answered {status}, and no JSON", self.server))?;
+            .with_context(|| format!("{} answered {status}, but not with JSON", self.server))?;
         let Some(is_allowed) = answer["allowed"].as_bool() else {
             return Err(refusal_error(status, &answer));
         };
@@ -55,45 +55,45 @@ impl CheckCommand {
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
     }
 
-    /// Once, by a policy and a key or by attributes.
+    /// Requires a caller: a policy and a key, or attributes with one value each.
     fn validate_caller(&self) -> anyhow::Result<()> {
         if self.policy.is_none() && self.attribute.is_empty() {
             bail!(
-                "nothing says who asks: expected --policy NAME and --key TEXT, or --attribute \
+                "no caller: expected --policy NAME and --key TEXT, or --attribute \
                  NAME=VALUE for each attribute of the request"
             );
         }
         for (index, (name, _)) in self.attribute.iter().enumerate() {
             if self.attribute.iter().take(index).any(|(other, _)| other == name) {
-                bail!("{name:?} is said twice: expected one value for each attribute");
+                bail!("{name:?} is given twice: expected one value for each attribute");
             }
         }
         Ok(())
     }
 
     fn request_body(&self) -> String {
-        let mut question = json!({ "cost": self.cost });
+        let mut body = json!({ "cost": self.cost });
         if let (Some(policy), Some(key)) = (&self.policy, &self.key) {
-            question["policy"] = policy.as_str().into();
-            question["key"] = key.as_str().into();
+            body["policy"] = policy.as_str().into();
+            body["key"] = key.as_str().into();
         } else {
             let attributes = self.attribute.iter().cloned();
             let attributes: Map<_, _> =
                 attributes.map(|(name, value)| (name, value.into())).collect();
-            question["attributes"] = attributes.into();
+            body["attributes"] = attributes.into();
         }
-        question.to_string()
+        body.to_string()
     }
 }
 
 fn refusal_error(status: StatusCode, answer: &Value) -> anyhow::Error {
     match answer["detail"].as_str() {
         Some(detail) => anyhow!("{detail}"),
-        None => anyhow!("the answer was {status}, and no decision"),
+        None => anyhow!("the answer was {status} without a decision"),
     }
 }
 
-/// One line for the decision, and one for each limit.
+/// One line for the decision and one for each limit.
 fn decision_text(answer: &Value, is_allowed: bool) -> String {
     let verdict = if is_allowed { "allowed" } else { "denied" };
     let mut text = format!("{verdict}: {}", printable(&answer["reason"]));
@@ -122,7 +122,7 @@ fn decision_text(answer: &Value, is_allowed: bool) -> String {
 }
 
 fn printable(value: &Value) -> String {
-    // Nothing that a terminal would obey.
+    // Control characters could be escape sequences, which a terminal executes.
     let text = value.as_str().unwrap_or("?").replace('_', " ");
     text.chars().filter(|char| !char.is_control()).collect()
 }
@@ -134,13 +134,13 @@ fn attribute(text: &str) -> anyhow::Result<(String, String)> {
     }
 }
 
-/// The request was denied.
+/// The exit code for a denied request.
 const DENIED: u8 = 3;
 
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  allowed
-  2  error: the server could not be asked, or did not understand
+  2  error: the server could not be reached, or refused the request
   3  denied";
 
 #[cfg(test)]
@@ -157,11 +157,11 @@ mod tests {
             "reason": "limit_exceeded", "policy": "login", "retry_after_ms": 3_899_100,
             "limits": [limit],
         });
-        let said = decision_text(&answer, false);
+        let text = decision_text(&answer, false);
         let lines = [
             "denied: limit exceeded by login; try again in 1h5m\n",
             "  login fixed-window over 1d: 0 of 5 left, full again in 1h5m\n",
         ];
-        assert_eq!(said, lines.concat());
+        assert_eq!(text, lines.concat());
     }
 }

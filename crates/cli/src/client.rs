@@ -1,4 +1,4 @@
-//! Asks a server over HTTP.
+//! A small HTTP client for a running server: one request per connection.
 
 use std::fmt;
 use std::io;
@@ -26,7 +26,7 @@ use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
 use crate::client_error;
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TargetServer {
     Tcp { host: String, port: u16, tls: bool },
@@ -51,7 +51,7 @@ impl FromStr for TargetServer {
             _ => bail!("expected {A_URL}"),
         };
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-            bail!("a path: expected {A_URL} alone");
+            bail!("unexpected path: expected {A_URL} alone");
         }
         let host = uri.host().filter(|host| !host.is_empty()).context("no host")?.to_owned();
         Ok(Self::Tcp { host, port: uri.port_u16().unwrap_or(port), tls })
@@ -68,7 +68,7 @@ impl fmt::Display for TargetServer {
     }
 }
 
-/// Sends a body, and returns what came back, within bounds of time and size.
+/// Posts a JSON body and returns the answer, bounded in time and size.
 pub(crate) async fn post(
     server: &TargetServer,
     path: &str,
@@ -78,15 +78,15 @@ pub(crate) async fn post(
     send(server, &OperatorCredentials::default(), request.body(Full::new(Bytes::from(body)))?).await
 }
 
-/// The caller, as far as the server wants to know.
+/// How an operator authenticates to a server.
 #[derive(Debug, Default)]
 pub(crate) struct OperatorCredentials {
     pub(crate) token: Option<String>,
-    /// A certificate with its chain, and its key (PEM).
+    /// The files of a certificate with its chain, and of its key (PEM).
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Gets what is at a path.
+/// Gets a path with an operator's credentials.
 pub(crate) async fn get(
     server: &TargetServer,
     path: &str,
@@ -95,7 +95,7 @@ pub(crate) async fn get(
     let mut request = Request::get(path).body(Full::default())?;
     if let Some(token) = &credentials.token {
         let mut field = HeaderValue::try_from(format!("Bearer {token}"))
-            .map_err(|_| anyhow!("a token with control characters"))?;
+            .map_err(|_| anyhow!("the token contains control characters"))?;
         field.set_sensitive(true);
         request.headers_mut().insert(AUTHORIZATION, field);
     }
@@ -132,7 +132,8 @@ async fn send(
 
 type FullBodyRequest = Request<Full<Bytes>>;
 
-/// Verified against this system's certificates, or those in `SSL_CERT_FILE`.
+/// Connects over TLS. The server is verified against this system's certificates, or those in
+/// `SSL_CERT_FILE`.
 async fn connect_tls(
     stream: TcpStream,
     host: &str,
@@ -155,7 +156,7 @@ async fn connect_tls(
     connecting.await.map_err(|error| client_error::tls_error(host, error))
 }
 
-/// The authorities that this system trusts.
+/// A TLS client configuration that trusts the authorities of this system.
 pub(crate) fn trusted_roots() -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -168,14 +169,14 @@ async fn exchange(
     mut request: FullBodyRequest,
 ) -> anyhow::Result<(StatusCode, String)> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The sender sees its errors too.
+    // Its errors also reach the sender, which reports them.
     tokio::spawn(async { drop(connection.await) });
     request.headers_mut().insert(HOST, HeaderValue::try_from(host)?);
     let response = sender.send_request(request).await.map_err(client_error::http_error)?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let bytes = body.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
-    Ok((status, String::from_utf8(bytes.into()).context("the answer is not text")?))
+    Ok((status, String::from_utf8(bytes.into()).context("the answer is not valid UTF-8")?))
 }
 
 const A_URL: &str = "http://host:port, https://host:port or unix:/path";

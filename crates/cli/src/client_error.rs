@@ -1,11 +1,11 @@
-//! Why a server could not be asked, for people.
+//! Explains to users why a request to a server failed, and what to change.
 
 use std::io;
 
 use anyhow::anyhow;
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
 
-/// For a connection that should have become a secure one.
+/// Explains a TLS handshake that failed.
 pub(crate) fn tls_error(host: &str, error: io::Error) -> anyhow::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(why)) => {
@@ -13,21 +13,21 @@ pub(crate) fn tls_error(host: &str, error: io::Error) -> anyhow::Error {
         }
         Some(Error::AlertReceived(
             AlertDescription::CertificateRequired | AlertDescription::HandshakeFailure,
-        )) => anyhow!("it asks for a certificate that it trusts, or wants another TLS"),
-        Some(Error::AlertReceived(alert)) => anyhow!("it refuses: {}", words(alert)),
+        )) => anyhow!("it requires a client certificate that it trusts, or other TLS parameters"),
+        Some(Error::AlertReceived(alert)) => anyhow!("it refused the handshake: {}", words(alert)),
         Some(Error::InvalidMessage(_)) => {
-            anyhow!("it does not speak TLS there: expected http://, or a port with TLS")
+            anyhow!("it does not speak TLS on this port: expected http://, or a port with TLS")
         }
         _ => error.into(),
     }
 }
 
-/// For a connection on which no HTTP came back.
+/// Explains a connection on which no HTTP came back.
 pub(crate) fn http_error(error: hyper::Error) -> anyhow::Error {
     if error.is_parse() || error.is_incomplete_message() || error.is_canceled() {
         return anyhow!(
-            "what answers there speaks no HTTP/1: expected the port of HTTP, and not that of gRPC \
-             or of Redis clients"
+            "the peer does not speak HTTP/1: expected the port for HTTP, not the one for gRPC or \
+             Redis clients"
         );
     }
     error.into()
@@ -36,20 +36,19 @@ pub(crate) fn http_error(error: hyper::Error) -> anyhow::Error {
 fn certificate(host: &str, why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer => {
-            "is by nobody whom this system trusts: expected its authority in SSL_CERT_FILE".into()
+            "is not from an authority that this system trusts: expected it in SSL_CERT_FILE".into()
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired".into(),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "is not valid yet: is the clock of this machine right?".into()
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("is not for {host:?}: expected a name that it is for")
+            format!("is not for {host:?}: expected a name in the certificate")
         }
         CertificateError::Revoked => "was revoked".into(),
-        CertificateError::BadSignature => "has a signature that is wrong".into(),
+        CertificateError::BadSignature => "has an invalid signature".into(),
         CertificateError::Other(inner) if inner.to_string().contains("CaUsedAsEndEntity") => {
-            "is that of an authority itself: expected one that the authority has made for a server"
-                .into()
+            "belongs to an authority: expected a server certificate issued by the authority".into()
         }
         CertificateError::Other(inner) => format!("is refused: {}", words(&inner.0)),
         other => format!("is refused: {}", words(other)),
@@ -76,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// As the verifier names it, which has no words of its own.
+    /// Has the same name as the verifier's error, whose `Display` is only that name.
     #[derive(Debug)]
     struct CaUsedAsEndEntity;
 
@@ -92,16 +91,17 @@ mod tests {
     fn certificates_are_refused_in_words() {
         let ca = CertificateError::Other(OtherError(Arc::new(CaUsedAsEndEntity)));
         for (why, expected) in [
-            (ca, "its certificate is that of an authority itself: expected one"),
-            (CertificateError::UnknownIssuer, "its certificate is by nobody whom this system"),
+            (ca, "its certificate belongs to an authority: expected a server"),
+            (CertificateError::UnknownIssuer, "its certificate is not from an authority"),
             (CertificateError::NotValidForName, "its certificate is not for \"limits\""),
             (CertificateError::BadEncoding, "its certificate is refused: bad encoding"),
         ] {
             let error = io::Error::other(Error::InvalidCertificate(why));
-            let said = tls_error("limits", error).to_string();
-            assert!(said.starts_with(expected), "{said}");
+            let message = tls_error("limits", error).to_string();
+            assert!(message.starts_with(expected), "{message}");
         }
         let alert = io::Error::other(Error::AlertReceived(AlertDescription::AccessDenied));
-        assert_eq!(tls_error("limits", alert).to_string(), "it refuses: access denied");
+        let message = tls_error("limits", alert).to_string();
+        assert_eq!(message, "it refused the handshake: access denied");
     }
 }

@@ -1,4 +1,4 @@
-//! `tidegate explain FILE name=value ...`: what a configuration makes of a request.
+//! `tidegate explain FILE name=value ...`: which policies apply to a request, and why.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use tidegate::{Cost, Plan};
 use crate::output::print;
 use crate::validate::{hints, print_problems};
 
-/// What is explained.
+/// The options of `explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainCommand {
     /// The configuration
@@ -31,13 +31,13 @@ impl ExplainCommand {
             Ok(plan) => plan,
             Err(problems) => return Ok(print_problems(&problems)),
         };
-        // The entries of a descriptor are a list, and may repeat; attributes have one value.
+        // The entries of a descriptor are a list and can repeat; attributes have one value.
         let twice = |(index, (name, _)): (usize, &(String, String))| {
             self.attributes[..index].iter().any(|(other, _)| other == name)
         };
         let repeated = self.attributes.iter().enumerate().find(|one| twice(*one));
         if let (Some((_, (name, _))), []) = (repeated, plan.domains()) {
-            bail!("{name:?} is said twice: expected one value for each attribute");
+            bail!("{name:?} is given twice: expected one value for each attribute");
         }
         let text = match plan.domains() {
             [] => explain(&plan, &self.attributes),
@@ -94,15 +94,15 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
     }
     let unused = request.iter().filter(|(name, _)| !plan.attributes().any(|known| known == name));
     for (name, _) in unused {
-        let _ = writeln!(text, "note: no policy asks for {name}");
+        let _ = writeln!(text, "note: no policy uses {name}");
     }
     text
 }
 
 /// For an envoyproxy/ratelimit file: the attributes, in order, are the entries of one descriptor. A
-/// domain before them is the request's, otherwise it is the file's.
+/// leading `domain` selects one domain; without it, every domain of the file is explained.
 fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
-    let (asked, entries) = match request.split_first() {
+    let (wanted, entries) = match request.split_first() {
         Some(((name, domain), entries)) if name == "domain" => (Some(domain.as_str()), entries),
         _ => (None, request),
     };
@@ -112,8 +112,8 @@ fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
     let mut text = String::new();
     for domain in plan.domains() {
         let name = domain.name();
-        if let Some(asked) = asked.filter(|asked| *asked != name) {
-            let _ = writeln!(text, "- {name}: does not match, domain is {asked:?}");
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != name) {
+            let _ = writeln!(text, "- {name}: does not match, domain is {wanted:?}");
             continue;
         }
         let found = plan.descriptor_charges(name, &[descriptor]);

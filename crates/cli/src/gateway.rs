@@ -11,30 +11,30 @@ use tidegate_server::{
     TransportExtension, WorkerTask,
 };
 
-/// Its command-line options.
+/// The gateway's command-line options.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Gateway")]
 pub(crate) struct GatewayArgs {
-    /// Pass requests on to this service, as far as the policies allow: http://, https:// or h2c://
+    /// Forward the requests that the policies allow to this service: http://, https:// or h2c://
     #[arg(long, env = "TIDEGATE_UPSTREAM", value_name = "URL")]
     upstream: Option<String>,
     /// Where the gateway listens, overriding the configuration
     #[arg(long, env = "TIDEGATE_GATEWAY", value_name = "ADDR")]
     gateway: Option<String>,
-    /// Memory for what waits at the gateway, in bytes: over HTTP/2 and in line
+    /// Memory for data that waits in the gateway, in bytes: HTTP/2 bodies and queued requests
     #[arg(long, env = "TIDEGATE_MAX_BUFFERED", value_name = "BYTES", default_value_t = 256 << 20,
         value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 40))]
     max_buffered: u64,
 }
 
 impl GatewayArgs {
-    /// The policies of a gateway without a configuration.
+    /// The policies of a gateway that has no configuration file.
     pub(crate) fn demo(&self) -> anyhow::Result<Option<PolicySource>> {
         let demo = self.upstream.as_ref().map(|_| PolicySource::new("demo", DEMO));
         Ok(demo.transpose()?)
     }
 
-    /// Makes the gateway ready, if there is to be one.
+    /// Builds the gateway, if `--upstream` or the configuration defines one.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> anyhow::Result<Option<PreparedGateway>> {
         let fallback = match (&self.upstream, plan.gateway()) {
             (Some(_), Some(_)) => {
@@ -49,7 +49,7 @@ impl GatewayArgs {
         };
         let memory = usize::try_from(self.max_buffered).unwrap_or(usize::MAX);
         let gateway = Arc::new(Gateway::new(plan, fallback)?.with_memory(memory));
-        let addresses = self.gateway.clone().map_or_else(|| gateway.listen(), |it| vec![it]);
+        let addresses = self.gateway.clone().map_or_else(|| gateway.listen(), |one| vec![one]);
         Ok(Some(PreparedGateway { gateway, addresses }))
     }
 }
@@ -62,29 +62,29 @@ pub(crate) struct PreparedGateway {
 }
 
 impl PreparedGateway {
-    /// How many files a client may need at each of its listeners together: one for itself, and one
-    /// for the service that it is passed on to.
+    /// How many open files one client can need over all of the gateway's listeners: at each of them,
+    /// one for its own connection and one for the connection to the upstream.
     pub(crate) fn files_per_client(&self) -> usize {
         self.addresses.len().saturating_mul(2)
     }
 
-    /// Has the gateway follow what is loaded from now on, and the files that this names.
+    /// Makes the gateway follow reloads of the plan and of the files that it names.
     pub(crate) fn follow_reloads<S: Store>(&self, app: &App<S>) {
         app.add_follower(&self.gateway);
     }
 
-    /// Opens its listeners, and says where they are.
+    /// Opens the gateway's listeners and returns their addresses.
     pub(crate) fn open<S: Store + 'static>(
         self,
         server: &mut Server<S>,
         tls: Option<&Arc<ListenerTls>>,
     ) -> anyhow::Result<Vec<BoundAddress>> {
-        let mut places = Vec::with_capacity(self.addresses.len());
+        let mut bound = Vec::with_capacity(self.addresses.len());
         for address in &self.addresses {
-            let guest = Arc::new(GatewayExtension(Arc::clone(&self.gateway)));
-            places.push(server.open_extension(guest, &address.parse()?, tls.cloned())?);
+            let extension = Arc::new(GatewayExtension(Arc::clone(&self.gateway)));
+            bound.push(server.open_extension(extension, &address.parse()?, tls.cloned())?);
         }
-        Ok(places)
+        Ok(bound)
     }
 }
 

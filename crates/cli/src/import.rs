@@ -1,4 +1,4 @@
-//! `tidegate import FILE`: translates another limiter's file into ours.
+//! `tidegate import FILE`: translates another limiter's file into a Tidegate configuration.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use tidegate::config::{PolicySource, import};
 use crate::output::print;
 use crate::validate::print_problems;
 
-/// What is translated.
+/// The options of `import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportCommand {
     /// An envoyproxy/ratelimit, limitador or RLaaS file
@@ -28,8 +28,8 @@ impl ImportCommand {
     }
 }
 
-/// Reported separately: policies that are switched off limit nobody, while the rest limit more than
-/// before.
+/// Reported separately: policies that were switched off limit nothing, while the rest limit more
+/// than before.
 fn warn_of_losses(text: &str) {
     for (comment, what) in [
         ("# Not carried over, so switched off:", "not carried over and switched off"),

@@ -1,10 +1,10 @@
-//! `tidegate init`: a configuration to start from.
+//! `tidegate init`: prints a configuration to start from.
 
 use std::process::ExitCode;
 
 use crate::output::print;
 
-/// It takes no options.
+/// `init` has no options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitCommand {}
 

@@ -41,7 +41,7 @@ enum CliCommand {
     /// Run the server, until SIGTERM or SIGINT
     #[command(after_help = EXIT_CODES)]
     Serve(Box<serve::ServeCommand>),
-    /// Ask a running server whether something may happen
+    /// Request a decision from a running server
     #[command(after_help = check::EXIT_CODES)]
     Check(check::CheckCommand),
     /// Show what a running server does, live
@@ -56,7 +56,7 @@ enum CliCommand {
     /// Show which policies apply to a request, why the others do not, and what they admit
     #[command(after_help = EXIT_CODES)]
     Explain(explain::ExplainCommand),
-    /// Translate another limiter's configuration into ours
+    /// Translate another limiter's configuration into a Tidegate one
     #[command(after_help = EXIT_CODES)]
     Import(import::ImportCommand),
     /// Show how limits handle synthetic traffic, and how full their fullest window gets
@@ -96,17 +96,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// The configuration is wrong.
+/// The exit code for an invalid configuration.
 const WRONG: u8 = 1;
 
-/// The same as clap's for a command line that makes no sense.
+/// The exit code for every other error. clap uses the same one for an invalid command line.
 const ERROR: u8 = 2;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done; for a server: stopped by a signal, after the requests in flight were answered
-  1  a configuration that is wrong: everything wrong with it is on standard error
-  2  error: a command line that makes no sense, an address that cannot be listened on,
+  1  invalid configuration: every problem is listed on standard error
+  2  error: an invalid command line, an address that cannot be listened on,
      a file or an output that cannot be read or written, or certificates that cannot be used;
-     for a server also: stopped at once, by a second signal
+     for a server also: stopped immediately, by a second signal
   3  denied, by `check`";

@@ -1,4 +1,4 @@
-//! The part of `tidegate serve` for operators: the admin listener, the board, the log.
+//! The part of `tidegate serve` for operators: the admin listener, its tokens, and the log format.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tidegate_server::{
 
 use crate::serve::StopSignals;
 
-/// Its command-line options.
+/// The command-line options for operators.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Operating")]
 pub(crate) struct OperatorArgs {
@@ -38,7 +38,7 @@ pub(crate) struct OperatorArgs {
 }
 
 impl OperatorArgs {
-    /// Called before anything is logged.
+    /// Must be called before anything is logged.
     pub(crate) fn set_log_format(&self) {
         log::set_format(self.log_format);
     }
@@ -47,18 +47,18 @@ impl OperatorArgs {
         self.show_keys
     }
 
-    /// The most connections of operators.
+    /// The most connections to the admin listener; 0 if it is off.
     pub(crate) fn max_connections(&self) -> usize {
         if self.admin.as_deref() == Some("off") { 0 } else { MAX_CONNECTIONS }
     }
 
-    /// Who signs the certificates of operators.
+    /// The file with the authorities that issue operators' certificates.
     pub(crate) const fn client_ca(&self) -> Option<&PathBuf> {
         self.admin_client_ca.as_ref()
     }
 
-    /// Opens the admin listener, if there is to be one, and says where. `tls` is that of clients, or
-    /// of operators, if their certificates are their own.
+    /// Opens the admin listener, unless it is off, and returns its URL. `tls` is the configuration of
+    /// the other listeners, or with `--admin-client-ca` the operators' own.
     pub(crate) async fn open<S: Store + SharedSettings + 'static>(
         &self,
         app: &Arc<App<S>>,
@@ -69,11 +69,11 @@ impl OperatorArgs {
         if self.admin.as_deref() == Some("off") {
             return Ok(None);
         }
-        let Some((listener, place)) = self.bind()? else { return Ok(None) };
+        let Some((listener, bound)) = self.bind()? else { return Ok(None) };
         let knows_clients = self.admin_client_ca.is_some();
-        // On this machine there is nobody to hide from, and `top` finds it without a certificate.
-        let tls = tls.filter(|_| knows_clients || !place.is_local());
-        let config = AdminConfig::new(place.clone(), self.tokens()?, knows_clients)?;
+        // A local listener needs no encryption, and so `top` connects to it without a certificate.
+        let tls = tls.filter(|_| knows_clients || !bound.is_local());
+        let config = AdminConfig::new(bound.clone(), self.tokens()?, knows_clients)?;
         if !knows_clients && tls.as_ref().is_some_and(|tls| tls.knows_clients()) {
             log::emit(LogLevel::Info, "admin", CLIENTS_ARE_NOT_OPERATORS, &[]);
         }
@@ -96,27 +96,27 @@ impl OperatorArgs {
         tokio::spawn(async move {
             admin::serve(listener, app, config, bounds, stop.next()).await;
         });
-        Ok(Some(match place {
+        Ok(Some(match bound {
             BoundAddress::Tcp(address) => format!("{scheme}://{address}"),
             BoundAddress::Unix(path) => format!("{scheme}+unix:{}", path.display()),
         }))
     }
 
-    /// If it was asked for, it must be opened; if not, another server may be there already.
+    /// An address that was given must open. The default one may be taken by another server.
     fn bind(&self) -> anyhow::Result<Option<(Listener, BoundAddress)>> {
         let address: ListenAddress = self.admin.as_deref().unwrap_or(DEFAULT).parse()?;
         match Listener::open(&address) {
             Ok(opened) => Ok(Some(opened)),
             Err(error) if self.admin.is_none() => {
-                log::emit(LogLevel::Warn, "admin", &format!("no admin: {error}"), &[]);
+                log::emit(LogLevel::Warn, "admin", &format!("no admin listener: {error}"), &[]);
                 Ok(None)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// From the file, otherwise from the environment. Never from the command line, which others can
-    /// see.
+    /// From the file, otherwise from the environment. Never from the command line, which other users
+    /// can see.
     fn tokens(&self) -> anyhow::Result<AdminTokens> {
         let Some(file) = &self.admin_tokens_file else {
             let text = std::env::var("TIDEGATE_ADMIN_TOKENS").unwrap_or_default();
@@ -124,7 +124,7 @@ impl OperatorArgs {
         };
         let tokens = AdminTokens::read(file).with_context(|| file.display().to_string())?;
         if tokens.is_empty() {
-            return Err(anyhow!("no tokens: expected one on a line, after its scope"))
+            return Err(anyhow!("no tokens: expected a scope and a token on each line"))
                 .with_context(|| file.display().to_string());
         }
         Ok(tokens)
@@ -132,8 +132,8 @@ impl OperatorArgs {
 }
 
 const DEFAULT: &str = "127.0.0.1:9090";
-const CLIENTS_ARE_NOT_OPERATORS: &str = "admin: a certificate of --tls-client-ca is required, and is \
-    not enough: a token says who may do what. --admin-client-ca FILE makes its certificates those of \
+const CLIENTS_ARE_NOT_OPERATORS: &str = "admin: a certificate of --tls-client-ca is required but not \
+    sufficient: operators also need a token. With --admin-client-ca FILE, its certificates identify \
     operators";
 /// Operators are few.
 const MAX_CONNECTIONS: usize = 64;

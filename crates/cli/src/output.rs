@@ -1,4 +1,4 @@
-//! Where findings go: the terminal, and files for people who would rather look than read.
+//! Writes findings to standard output, and to HTML and SVG files.
 
 use std::io::{self, ErrorKind, StdoutLock, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use tidegate_sim::report::FindingsReport;
 
-/// How findings are shown.
+/// The options for the output of findings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutputArgs {
     /// Write one self-contained HTML file
@@ -21,7 +21,7 @@ pub(crate) struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Presents what was found, everywhere it was asked for.
+    /// Writes the report to every output that was requested.
     pub(crate) fn show(&self, mut report: FindingsReport) -> anyhow::Result<()> {
         report.command = command();
         if let Some(path) = &self.html {
@@ -40,13 +40,13 @@ impl OutputArgs {
     }
 }
 
-/// Says something on standard output.
+/// Writes text to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_with(|output| output.write_all(text.as_bytes()))
 }
 
-/// The same for output that is too long to hold in memory. There may be nobody to read it, as after
-/// `| head`: that is no error, but a full disk is.
+/// The same for output that is too long to hold in memory. A reader that has gone, as after `| head`,
+/// is not an error; a full disk is.
 pub(crate) fn print_with(
     write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>,
 ) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
-//! A progress bar, if there is somebody to see it.
+//! A progress bar on standard error, if that is a terminal.
 
-#![allow(clippy::float_arithmetic, reason = "shares and rates of people are no decisions")]
+#![allow(clippy::float_arithmetic, reason = "a progress bar is not a decision")]
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidegate_sim::WorkProgress;
 
-/// Runs `work`, and shows its progress on standard error, if that is a terminal.
+/// Runs `work` and shows its progress.
 pub(crate) fn with_progress_bar<T: Send>(name: &str, work: impl FnOnce(&WorkProgress) -> T) -> T {
     let progress = WorkProgress::default();
     if !stderr().is_terminal() {

@@ -7,13 +7,13 @@ use anyhow::bail;
 use tidegate::Span;
 use tidegate::config::PolicySource;
 use tidegate_sim::log::{LogGenerator, LogInput, LogLineFormat, LogReadError, LogReader};
-use tidegate_sim::{LogReplay as Replaying, ReplayError};
+use tidegate_sim::{LogReplay, ReplayError};
 
 use crate::output::{OutputArgs, print_with};
 use crate::progress::with_progress_bar;
 use crate::validate::print_problems;
 
-/// What is replayed.
+/// The options of `replay`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReplayCommand {
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct ReplayCommand {
     output: OutputArgs,
 }
 
-/// A log, and how it is read.
+/// The options for access logs: which ones, and how they are read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AccessLogArgs {
     /// Access logs, plain or gzip, in any order; - is standard input
@@ -71,22 +71,22 @@ impl ReplayCommand {
             return self.generate(lines);
         }
         let Some(config) = &self.config else { bail!("no configuration: expected --config FILE") };
-        let replaying = match self.load(config) {
-            Ok(replaying) => replaying,
+        let replay = match self.load(config) {
+            Ok(replay) => replay,
             Err(ReplayError::InvalidConfig(problems)) => return Ok(print_problems(&problems)),
             Err(error) => return Err(error.into()),
         };
         let inputs = self.log.open()?;
         let replayed = with_progress_bar("replaying", |progress| {
-            replaying.run(inputs, |reader| self.log.set_up(reader), progress)
+            replay.run(inputs, |reader| self.log.set_up(reader), progress)
         })?;
         self.output.show(replayed.report())?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn load(&self, config: &Path) -> Result<Replaying, ReplayError> {
+    fn load(&self, config: &Path) -> Result<LogReplay, ReplayError> {
         let old = self.against.as_deref().map(PolicySource::read).transpose()?;
-        Replaying::load(&PolicySource::read(config)?, old.as_ref())
+        LogReplay::load(&PolicySource::read(config)?, old.as_ref())
     }
 
     fn generate(&self, lines: u64) -> anyhow::Result<ExitCode> {

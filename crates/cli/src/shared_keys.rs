@@ -1,5 +1,5 @@
-//! Whether a Redis can have the keys that policies share with other limiters: one check, for `serve`,
-//! for a file that changes while it runs, and for `validate`.
+//! Checks that a Redis can hold the keys that policies share with other limiters: for `serve`, for
+//! reloads, and for `validate`.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +7,23 @@ use tidegate::config::KeyTemplate;
 use tidegate::{KeyFormat, KeyFormatError, Plan, RedisConfig, RedisStore};
 use tidegate_server::PlanFollower;
 
-/// The templates of the policies.
+/// The key templates of the policies.
 pub(crate) fn key_templates(plan: &Plan) -> BTreeSet<&str> {
     let formats = plan.policies().iter().filter_map(|policy| policy.key_format());
     formats.map(KeyTemplate::as_str).collect()
 }
 
-/// The Redis that a plan is for: as the command line says, otherwise as the file does. `None` for
-/// memory, and for an address that is none.
-pub(crate) fn redis_config(said: Option<&str>, plan: &Plan) -> Option<RedisConfig> {
-    said.or_else(|| plan.settings().store())?.parse().ok()
+/// The Redis of the command line, otherwise of the file. `None` for memory and for an invalid URL.
+pub(crate) fn redis_config(url: Option<&str>, plan: &Plan) -> Option<RedisConfig> {
+    url.or_else(|| plan.settings().store())?.parse().ok()
 }
 
-/// Keys can be where the counters are.
+/// Checks that a Redis can hold the shared keys of a plan.
 #[derive(Debug)]
 pub(crate) struct SharedKeyCheck(pub(crate) RedisConfig);
 
 impl SharedKeyCheck {
-    /// Why this Redis cannot have the keys of a plan.
+    /// Fails if this Redis cannot hold the keys of a plan.
     pub(crate) fn check(&self, plan: &Plan) -> Result<(), KeyFormatError> {
         key_templates(plan).into_iter().try_for_each(|template| {
             let format: KeyFormat = template.parse()?;
@@ -33,7 +32,7 @@ impl SharedKeyCheck {
     }
 }
 
-/// A file whose keys do not fit changes nothing.
+/// Refuses to reload a file whose keys do not fit.
 impl PlanFollower for SharedKeyCheck {
     fn prepare(&self, plan: &Plan) -> Result<(), String> {
         self.check(plan).map_err(|error| error.to_string())

@@ -1,6 +1,6 @@
-//! `tidegate simulate`: synthetic traffic against limits, in virtual time.
+//! `tidegate simulate`: runs synthetic traffic against limits, in virtual time.
 
-#![allow(clippy::float_arithmetic, reason = "shares and rates of people are no decisions")]
+#![allow(clippy::float_arithmetic, reason = "rates of synthetic traffic are not decisions")]
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use tidegate_sim::traffic::TrafficModel;
 
 use crate::output::OutputArgs;
 
-/// What is simulated.
+/// The options of `simulate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimulateCommand {
     /// The limits, all of which apply; the first is the one that is measured
@@ -46,13 +46,13 @@ impl SimulateCommand {
         for kind in algorithms(&self.algorithm)? {
             match simulation.run(kind) {
                 Ok(outcome) => outcomes.push(outcome),
-                // Of all of them, only those that accept the quota.
+                // With `all`, algorithms that do not accept the quota are left out.
                 Err(error) if self.algorithm == ["all"] => eprintln!("{kind} is left out: {error}"),
                 Err(error) => return Err(error.into()),
             }
         }
         if outcomes.is_empty() {
-            bail!("no algorithm takes these limits");
+            bail!("no algorithm accepts these limits");
         }
         self.output.show(simulation.report(&outcomes))?;
         Ok(ExitCode::SUCCESS)
@@ -62,17 +62,17 @@ impl SimulateCommand {
         let Some((quota, others)) = self.limits.split_first() else { bail!("no limits") };
         let mut simulation = Simulation::new(*quota, self.traffic);
         simulation.others = others.to_vec();
-        let setting = &mut simulation.settings;
-        setting.seed = self.seed;
-        setting.sources = self.sources.unwrap_or(setting.sources);
+        let settings = &mut simulation.settings;
+        settings.seed = self.seed;
+        settings.sources = self.sources.unwrap_or(settings.sources);
         if let Some(span) = self.span {
             if span.is_zero() || span > Quota::MAX_WINDOW {
-                bail!("{span} is no time to simulate: expected 1us to {}", Quota::MAX_WINDOW);
+                bail!("cannot simulate {span}: expected 1us to {}", Quota::MAX_WINDOW);
             }
-            setting.span = span;
+            settings.span = span;
         }
         if let Some(rate) = self.rate {
-            setting.rate = rate.limit() as f64 * 1e6 / rate.window().as_micros() as f64;
+            settings.rate = rate.limit() as f64 * 1e6 / rate.window().as_micros() as f64;
         }
         let expected = simulation.expected_requests();
         if expected > MOST_REQUESTS {
@@ -85,7 +85,7 @@ impl SimulateCommand {
     }
 }
 
-/// By name, each once.
+/// The algorithms of these names, each once.
 fn algorithms(names: &[String]) -> Result<Vec<AlgorithmKind>, QuotaError> {
     let mut kinds = Vec::new();
     for name in names {

@@ -1,6 +1,6 @@
 //! `tidegate suggest`: the smallest limit that denies no more than you tolerate.
 
-#![allow(clippy::float_arithmetic, reason = "shares and rates of people are no decisions")]
+#![allow(clippy::float_arithmetic, reason = "a tolerated share is not a decision")]
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::progress::with_progress_bar;
 use crate::replay::AccessLogArgs;
 use crate::validate::print_problems;
 
-/// What is looked for.
+/// The options of `suggest`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SuggestCommand {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `tidegate validate FILE`: everything that is wrong with a configuration.
+//! `tidegate validate FILE`: reports every problem of a configuration.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,12 +10,12 @@ use crate::output::print;
 use crate::shared_keys::SharedKeyCheck;
 use crate::{ERROR, WRONG};
 
-/// What is checked.
+/// The options of `validate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ValidateCommand {
     /// The configuration
     file: PathBuf,
-    /// Where the counters will be, if the file does not say it: redis+cluster://h1,h2
+    /// Where the counters will be, if the file does not say so, such as redis+cluster://h1,h2
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }
@@ -37,11 +37,11 @@ impl ValidateCommand {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Why `serve` would refuse the store, or what the policies want of it. A plan only knows how its
-    /// address begins.
+    /// Why `serve` would refuse the store, or the keys that the policies share through it. Compiling a
+    /// plan only checks how the URL begins.
     fn store_error(&self, plan: &Plan) -> Option<String> {
-        let said = self.store.as_deref().or_else(|| plan.settings().store());
-        let url = said.filter(|url| *url != "memory")?;
+        let url = self.store.as_deref().or_else(|| plan.settings().store());
+        let url = url.filter(|url| *url != "memory")?;
         match url.parse::<RedisConfig>() {
             Err(error) => Some(format!("store {error}")),
             Ok(config) => SharedKeyCheck(config).check(plan).err().map(|error| error.to_string()),
@@ -56,15 +56,15 @@ pub(crate) fn hints(plan: &Plan) -> String {
     hints.truncate(MOST_HINTS);
     let mut text: String = hints.iter().map(|hint| format!("hint: {hint}\n")).collect();
     if more > 0 {
-        text += &format!("hint: and so do {more} more\n");
+        text += &format!("hint: and {more} more\n");
     }
     text
 }
 
 const MOST_HINTS: usize = 10;
 
-/// Reports what is wrong, and how many problems there are. A file that cannot be read is a
-/// different matter.
+/// Prints all problems and their number, and returns the exit code. A file that cannot be read is an
+/// error, not an invalid configuration.
 pub(crate) fn print_problems(problems: &FileProblems) -> ExitCode {
     if problems.is_unreadable() {
         eprintln!("tidegate: {problems}");

@@ -32,7 +32,7 @@ fn server_with_ports() -> (Daemon, [String; 3]) {
     (daemon, [port, grpc, resp].map(|port| format!("http://{}", address(port))))
 }
 
-/// The exit code, and what was said on standard output or else on standard error.
+/// The exit code, and the text on standard output or else on standard error.
 fn check(server: &str, args: &[&str]) -> (Option<i32>, String) {
     let command = &mut Command::new(TIDEGATE);
     let Output { status, stdout, stderr } =
@@ -77,7 +77,7 @@ fn what_cannot_be_asked_is_an_error() {
     assert!(code == Some(2) && said.contains("expected name=value"), "{said}");
     let nobody = format!("http://127.0.0.1:{}", free_port());
     let (code, said) = check(&nobody, &["--policy", "login", "--key", "a"]);
-    assert!(code == Some(2) && said.contains(&format!("cannot ask {nobody}: ")), "{said}");
+    assert!(code == Some(2) && said.contains(&format!("cannot query {nobody}: ")), "{said}");
     let (code, said) = check("127.0.0.1:8080", &["--policy", "login", "--key", "a"]);
     assert!(code == Some(2) && said.contains("expected http://host:port"), "{said}");
 }
@@ -86,12 +86,12 @@ fn what_cannot_be_asked_is_an_error() {
 fn who_asks_is_said_once() {
     let (code, said) = check("http://127.0.0.1:1", &[]);
     assert_eq!(code, Some(2));
-    let expected = "nothing says who asks: expected --policy NAME and --key TEXT, or --attribute";
+    let expected = "no caller: expected --policy NAME and --key TEXT, or --attribute";
     assert!(said.contains(expected), "{said}");
     let (code, said) =
         check("http://127.0.0.1:1", &["-a", "user=x", "-a", "ip=::1", "-a", "user=y"]);
     assert_eq!(code, Some(2));
-    assert_eq!(said, "tidegate: \"user\" is said twice: expected one value for each attribute\n");
+    assert_eq!(said, "tidegate: \"user\" is given twice: expected one value for each attribute\n");
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn another_listener_is_told_from_http() {
     for url in [grpc, resp] {
         let (code, said) = check(&url, &ask);
         let expected = format!(
-            "tidegate: cannot ask {url}: what answers there speaks no HTTP/1: expected the port of \
-             HTTP, and not that of gRPC or of Redis clients\n"
+            "tidegate: cannot query {url}: the peer does not speak HTTP/1: expected the port for HTTP, \
+             not the one for gRPC or Redis clients\n"
         );
         assert_eq!((code, said), (Some(2), expected));
     }
     let (code, said) = check(&http.replace("http://", "https://"), &ask);
-    assert!(code == Some(2) && said.contains(": it does not speak TLS there: "), "{said}");
+    assert!(code == Some(2) && said.contains(": it does not speak TLS on this port: "), "{said}");
 }

@@ -41,7 +41,7 @@ fn get(port: u16) -> String {
     reply
 }
 
-/// With no listeners but those that the test opens.
+/// Without other listeners than those that the test opens.
 const SERVE: [&str; 7] = ["serve", "--grpc", "off", "--resp", "off", "--admin", "off"];
 
 fn serve(arguments: &[&str]) -> (Daemon, u16) {

@@ -1,4 +1,4 @@
-//! `tidegate serve` under load, short of descriptors, and told to stop meanwhile.
+//! `tidegate serve` under load, short of descriptors, and stopped meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -18,13 +18,13 @@ const BODY: &str = r#"{"policy": "demo", "key": "alice"}"#;
 /// A connection that is used again and again.
 struct Client(BufReader<TcpStream>);
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Complete,
-    /// Complete, and announced to be the last.
+    /// A complete answer, which announces that it is the last.
     Last,
-    /// None, or only part of one.
+    /// No answer, or only a part of one.
     Failed,
 }
 
@@ -129,7 +129,7 @@ fn it_survives_running_out_of_file_descriptors() {
 #[test]
 fn listeners_share_the_file_descriptors() {
     let Some(prlimit) = peer("prlimit") else { return };
-    // 48 are kept for ourselves with one worker. A gateway needs two for each client.
+    // 48 are reserved for the process with one worker. A gateway needs two for each client.
     for (limit, flags, most) in [
         ("--nofile=64:348", &["--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0"][..], 100),
         ("--nofile=64:347", &["--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0"], 99),
@@ -157,7 +157,7 @@ fn a_log_that_nobody_reads_stops_nothing() {
     let mut command = tidegate();
     command.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file);
     let server = Server::start(command.stderr(Stdio::piped()));
-    // Each of these is a long complaint, and together they fill any pipe.
+    // Each of these logs a long line, and together the lines fill any pipe.
     for round in 0..3 {
         let bad = format!("{{ name: a, key: [], limits: [nam{round}] }}, ").repeat(2_000);
         std::fs::write(&file, format!("policies: [{bad}]")).unwrap();

@@ -1,4 +1,4 @@
-//! What clients can make a real gateway hold: no more than SECURITY.md says.
+//! Checks that clients cannot make a real gateway hold more memory than SECURITY.md says.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 

@@ -1,4 +1,4 @@
-//! What happens to commands whose output nobody reads.
+//! Commands whose output is not read.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 

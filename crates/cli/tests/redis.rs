@@ -42,7 +42,7 @@ impl Server {
         server
     }
 
-    /// Waits until its worker is connected: what is decided without Redis is not counted there.
+    /// Waits until its worker is connected: decisions without Redis are not counted there.
     fn connected(&self) {
         let question = r#"{"attributes": {"key": "x", "user": "x", "userId": "x"}}"#;
         let is_asked = || self.ask("POST /v1/check", question).1.contains(r#""source":"store""#);
@@ -96,7 +96,7 @@ fn without_redis_an_instance_limits_by_itself_and_says_so() {
     assert!(ready.contains("deciding without the store: store "), "{ready}");
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200, 429]);
     assert!(answers[2].1.contains(r#""source":"fallback""#), "{}", answers[2].1);
-    let detail = "policy demo allows 2 of 10/1m here while the store is away";
+    let detail = "policy demo allows 2 of 10/1m here while the store is unavailable";
     assert!(answers[2].1.contains(detail), "{}", answers[2].1);
 }
 
@@ -152,7 +152,7 @@ fn a_closed_policy_without_redis_says_when_to_come_back() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Nobody restarts anything, nobody flushes Redis, and old keys expire by themselves.
+/// Nothing is restarted, Redis is not flushed, and old keys expire.
 #[test]
 fn another_algorithm_takes_effect_while_the_server_runs() {
     let redis = Redis::start();
@@ -210,7 +210,7 @@ fn policies_may_have_names_of_their_own_for_their_keys() {
     let names: Vec<_> = keys.items().iter().map(tidegate_testkit::Reply::text).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names.iter().any(|name| name.starts_with("gateway:fay:export:")), "{names:?}");
-    // One that keeps out of the file's template has a key of ours.
+    // A policy that opts out of the file's template has one of our keys.
     let search = r#"{"attributes": {"user": "fay", "path": "/search/1"}}"#;
     let (_, answer) = server.ask("POST /v1/check", search);
     assert!(answer.contains(r#""source":"store""#), "{answer}");
@@ -234,7 +234,7 @@ fn attack_22_redis_over_tls_with_its_own_authority_and_a_certificate_of_ours() {
     std::fs::create_dir_all(&directory).unwrap();
     let (cert, key) = certificate(&directory, "redis");
     let (our_cert, our_key) = certificate(&directory, "ours");
-    // Redis trusts our certificate, and lets nobody in without it.
+    // Redis trusts our certificate, and refuses clients without it.
     let redis = Redis::builder().tls(&cert, &key, &our_cert).arg("tls-auth-clients", "yes").start();
     let url = redis.tls_url().unwrap();
     let file = |path: &PathBuf| path.to_str().unwrap().to_owned();

@@ -14,7 +14,7 @@ use tidegate_testkit::peer;
 
 const DEMO: &str = "  demo: 10/1m, sliding-window: at most 19 in any 1m; by key, enforce";
 
-/// A path where nobody else looks.
+/// A path that no other test uses.
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("tidegate-serve-{}-{name}", std::process::id()))
 }
@@ -96,7 +96,7 @@ fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
     let text = "policies: [{ name: login, key: [ip], limits: [5/m], on_store_error: closed },\n\
                 { name: api, key: [user], limits: [9/m] }]";
     std::fs::write(&file, text).unwrap();
-    // Nobody is there: nothing is waited for.
+    // No Redis listens there, and the server does not wait for it.
     let store = ["--store", "redis://:hunter2@127.0.0.1:1", "--expected-nodes", "4"];
     let server = serve(&[&store[..], &["--config", file.to_str().unwrap()]].concat());
     let without = server.said("without it: ");
@@ -236,7 +236,7 @@ fn a_unix_socket_is_served_and_cleaned_up() {
     let server = Server::start(command.args(["serve", "--http", &address]));
     assert_eq!(server.said("listening on http+unix:"), path.to_str().unwrap());
     if let Some(curl) = peer("curl") {
-        // The very command that it suggests.
+        // Run exactly the command that it suggests.
         let suggested = server
             .said("try: curl ")
             .replace('\'', "\"")
@@ -266,7 +266,7 @@ fn a_file_in_the_way_of_a_socket_is_named_as_such() {
     let address = format!("unix:{}", path.display());
     let said = failure(&output(&["serve", "--http", &address]));
     assert!(
-        said.contains(&format!("cannot listen on {address:?}: a file that is no socket")),
+        said.contains(&format!("cannot listen on {address:?}: a file that is not a socket")),
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");

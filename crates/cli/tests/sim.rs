@@ -1,4 +1,4 @@
-//! The commands that show traffic before it comes.
+//! The commands that simulate, replay and measure.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -12,7 +12,7 @@ fn run<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).output().unwrap()
 }
 
-/// What a command says when it succeeds.
+/// The output of a command that succeeds.
 #[track_caller]
 fn said(line: &str) -> String {
     let output = run(&line.split(' ').collect::<Vec<_>>());
@@ -108,7 +108,7 @@ fn a_generated_log_is_replayed_compared_and_limited() {
     let text = said(&format!("replay {log} --config {new} --against {old}"));
     assert!(text.contains("Of 20,000 requests from 2025-01-01"), "{text}");
     assert!(text.contains("203.0.113."), "the attack is found: {text}");
-    assert!(text.contains("denied, and today not"), "{text}");
+    assert!(text.contains("denied, but not today"), "{text}");
 
     let line = format!("suggest {log} --key ip --per minute --tolerate 1% --match path=/login");
     let snippet = said(&format!("{line} --snippet"));

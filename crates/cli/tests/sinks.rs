@@ -1,4 +1,4 @@
-//! What is written to stands still: nobody else does.
+//! A log or an output that blocks must not block the server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -68,7 +68,7 @@ impl Front {
         wait_until("a reload", PATIENCE, || metrics(self.admin).contains(done));
     }
 
-    /// Ends it as an operator does.
+    /// Stops it as an operator does.
     fn stops(mut self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
@@ -131,7 +131,7 @@ fn pipe(scratch: &Scratch) -> (PathBuf, String) {
     (path, log)
 }
 
-/// Somebody who has it open, and does not read.
+/// A reader that has the pipe open but does not read.
 fn deaf(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).unwrap()
 }
@@ -185,7 +185,7 @@ fn a_full_disk_loses_lines_which_are_counted() {
     front.ask_a_lot();
     let lost = "\ntidegate_access_log_dropped_total 1000\n";
     wait_until("all of them", PATIENCE, || metrics(front.admin).contains(lost));
-    // Another log is no reason to forget them.
+    // A reload with another log keeps the count.
     front.reload("{ file: /dev/null }");
     front.ask_a_lot();
     assert!(metrics(front.admin).contains(lost));

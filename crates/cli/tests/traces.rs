@@ -15,7 +15,7 @@ use support::{Server, failure, output, tidegate};
 fn a_span_leaves_when_the_server_does() {
     let collector = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", collector.local_addr().unwrap());
-    // It records what it is sent, and says nothing.
+    // It records requests and never answers.
     let collecting = std::thread::spawn(move || {
         let (mut stream, _) = collector.accept().unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

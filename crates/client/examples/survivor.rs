@@ -1,4 +1,4 @@
-//! A client that survives a limited server: all its calls succeed, by waiting when told to.
+//! A client of a limited server: all its calls succeed, because it waits when the server says so.
 //!
 //! ```console
 //! $ cargo run -p tidegate-client --example survivor
@@ -15,7 +15,7 @@ use tidegate_client::{ClientEvent, PoliteLayer, ReqwestService};
 use tidegate_tower::RateLimitLayer;
 use tower::{Layer, ServiceExt};
 
-/// A server that takes ten calls in a second, and then refuses.
+/// A server that accepts ten calls per second and refuses more.
 pub(crate) async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
     let app = Router::new().route("/", get(|| async { "hello" }));
     let app = app.layer(RateLimitLayer::new("10/second burst 10")?);
@@ -26,7 +26,7 @@ pub(crate) async fn start_server() -> Result<SocketAddr, Box<dyn Error>> {
     Ok(address)
 }
 
-/// Makes so many calls, one after the other. How often it was told to wait is printed.
+/// Makes so many calls, one after the other, and prints how often it had to wait.
 pub(crate) async fn call(address: SocketAddr, calls: u32) -> Result<u32, Box<dyn Error>> {
     let polite = PoliteLayer::new().observer(|event: &ClientEvent| println!("{event:?}"));
     let client = polite.layer(ReqwestService::default());

@@ -1,4 +1,4 @@
-//! What a policy of a server still allows, by its last answer and what has left since.
+//! What a server's limit still allows, by its last response and the requests sent since.
 
 use std::time::Duration;
 
@@ -7,83 +7,80 @@ use tokio::time::Instant;
 use crate::send_schedule::SendSchedule;
 use crate::server_limits::{ServerLimit, ServerLimits, gap};
 
-/// What may be used until some time, by one policy.
+/// What one limit of a server allows until some time.
 #[derive(Debug)]
 pub(crate) struct ServerAllowance {
     limit: ServerLimit,
     until: Instant,
-    /// The most that was ever left: the quota, as long as nobody says it.
+    /// The most that ever remained: it replaces the quota while that is unknown.
     most_seen: u64,
-    /// How many requests had left when this was said.
+    /// How many requests had been sent when the server reported this.
     since: u64,
-    /// How many have left since that do not count.
+    /// How many of the requests sent since do not count.
     exempt: u64,
 }
 
-/// What an allowance asks of the next request.
+/// How an allowance paces the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestPace {
-    /// Nothing: there is plenty.
+    /// Not at all: plenty remains.
     Free,
-    /// To be so long after the one before.
+    /// This long after the request before.
     Spaced(Duration),
-    /// To wait so long, for the next window.
+    /// After this wait, in the next window.
     NextWindow(Duration),
 }
 
 impl ServerAllowance {
-    pub(crate) fn new(standing: ServerLimit, line: &SendSchedule, now: Instant) -> Self {
+    pub(crate) fn new(limit: ServerLimit, schedule: &SendSchedule, now: Instant) -> Self {
         Self {
-            until: until(&standing, now).unwrap_or(now),
-            most_seen: standing.remaining,
-            since: line.sent_count(),
+            until: until(&limit, now).unwrap_or(now),
+            most_seen: limit.remaining,
+            since: schedule.sent_count(),
             exempt: 0,
-            limit: standing,
+            limit,
         }
     }
 
-    /// Whether it is of the same limit. A policy may have several, with partitions or windows that differ;
-    /// and a response need not repeat what the policy is.
-    pub(crate) fn is_same_limit(&self, standing: &ServerLimit) -> bool {
-        let windows = self.limit.window.zip(standing.window);
-        self.limit.name == standing.name
-            && self.limit.partition == standing.partition
+    /// Whether both are the same limit. A policy can have several limits with different partitions or
+    /// windows, and a response can omit the policy's window.
+    pub(crate) fn is_same_limit(&self, limit: &ServerLimit) -> bool {
+        let windows = self.limit.window.zip(limit.window);
+        self.limit.name == limit.name
+            && self.limit.partition == limit.partition
             && windows.is_none_or(|(one, other)| one == other)
     }
 
-    /// Says the same limit anew. One that does not say for how long lasts as long as it did.
-    pub(crate) fn update(&mut self, standing: ServerLimit, line: &SendSchedule, now: Instant) {
+    /// Replaces the limit by a newer state. Without a reset time, the old end stays.
+    pub(crate) fn update(&mut self, limit: ServerLimit, schedule: &SendSchedule, now: Instant) {
         let (quota, window) = (self.limit.quota, self.limit.window);
-        let standing = ServerLimit {
-            quota: standing.quota.or(quota),
-            window: standing.window.or(window),
-            ..standing
-        };
-        let most_seen = self.most_seen.max(standing.remaining);
-        let until = until(&standing, now).unwrap_or(self.until);
-        *self = Self { most_seen, until, ..Self::new(standing, line, now) };
+        let limit =
+            ServerLimit { quota: limit.quota.or(quota), window: limit.window.or(window), ..limit };
+        let most_seen = self.most_seen.max(limit.remaining);
+        let until = until(&limit, now).unwrap_or(self.until);
+        *self = Self { most_seen, until, ..Self::new(limit, schedule, now) };
     }
 
-    /// A response that names only other limits: this one has not counted the request, which was the
-    /// so-manieth to leave.
-    pub(crate) fn count_exempt(&mut self, told: &ServerLimits, number: u64) {
-        if number > self.since && told.is_about_other_limits(&self.limit) {
+    /// Records a response to request `number`. If it names only other limits, this one has not counted
+    /// the request.
+    pub(crate) fn count_exempt(&mut self, response: &ServerLimits, number: u64) {
+        if number > self.since && response.is_about_other_limits(&self.limit) {
             self.exempt += 1;
         }
     }
 
-    /// As long as more than half of the quota is left, requests are free. Below that, they are spread
-    /// over what is left of the window, so that the quota lasts.
-    pub(crate) fn pace(&self, line: &SendSchedule, now: Instant) -> RequestPace {
+    /// While more than half of the quota remains, requests are free. Below that, they are spread over
+    /// the rest of the window, so that the quota lasts.
+    pub(crate) fn pace(&self, schedule: &SendSchedule, now: Instant) -> RequestPace {
         if self.is_over(now) {
             return RequestPace::Free;
         }
         let left = self.until - now;
-        let left_since = line.sent_count().saturating_sub(self.since + self.exempt);
-        let used = left_since + line.waiting_until(self.until);
+        let sent_since = schedule.sent_count().saturating_sub(self.since + self.exempt);
+        let used = sent_since + schedule.waiting_until(self.until);
         let remaining = self.limit.remaining.saturating_sub(used);
         if remaining == 0 {
-            // A sliding window is full again only after two; but after one there is room again.
+            // A sliding window resets only after two windows, but has room again after one.
             return RequestPace::NextWindow(
                 self.limit.window.map_or(left, |window| window.min(left)),
             );
@@ -92,22 +89,21 @@ impl ServerAllowance {
             return RequestPace::Free;
         }
         let gap = gap(left, remaining);
-        // Never slower than the policy itself allows for ever.
+        // Never slower than the policy's steady rate.
         RequestPace::Spaced(self.limit.steady_gap().map_or(gap, |steady| steady.min(gap)))
     }
 
-    /// Over how long to come back after a wait for this policy, so that those who wait for it do not
-    /// come back as one: a quarter of the wait. Whoever waits for much longer than it takes to allow
-    /// one more waits for the edge of the window, as everybody does: then it is a quarter of the
-    /// window, however little of it is left.
+    /// The time over which clients spread their return after a wait for this limit: a quarter of the
+    /// wait. A wait much longer than the steady gap between requests is for the end of the window, which
+    /// all clients share: then the spread is a quarter of the window, however little of it is left.
     pub(crate) fn spread(&self, wait: Duration) -> Duration {
         wait.max(self.window_of(wait).unwrap_or_default()) / 4
     }
 
-    /// The window, if that is what somebody waits for who waits for so long.
+    /// The window, if a wait of this length is for its end.
     pub(crate) fn window_of(&self, wait: Duration) -> Option<Duration> {
-        let is_for_an_edge = |gap: Duration| wait > gap.saturating_mul(2);
-        let is_edge = self.limit.steady_gap().is_some_and(is_for_an_edge);
+        let exceeds_gap = |gap: Duration| wait > gap.saturating_mul(2);
+        let is_edge = self.limit.steady_gap().is_some_and(exceeds_gap);
         self.limit.window.filter(|window| is_edge && wait <= *window)
     }
 
@@ -120,9 +116,9 @@ impl ServerAllowance {
     }
 }
 
-fn until(standing: &ServerLimit, now: Instant) -> Option<Instant> {
-    now.checked_add(standing.lasts_for()?.min(FOR_EVER))
+fn until(limit: &ServerLimit, now: Instant) -> Option<Instant> {
+    now.checked_add(limit.lasts_for()?.min(FOR_EVER))
 }
 
-/// As good as never: no call waits that long.
+/// Longer than any call waits, and short enough to be added to an `Instant`.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(1_000 * 86_400);

@@ -1,13 +1,13 @@
-//! How long to wait when nobody says so, and how much longer when somebody does.
+//! Exponential backoff with jitter, and the jitter on top of a server's own waits.
 
 use std::time::Duration;
 
 /// Exponential backoff with full jitter: before retry number n, a random time up to
 /// `base * 2^n`, and never more than `cap`.
 ///
-/// A wait that the server asks for is kept to the full, and the jitter comes on top: up to a quarter of
-/// it (of the window, where that is what all wait for), or what backoff would be, whichever is more, as
-/// far as [`max_wait`](crate::PoliteLayer::max_wait) has room for it.
+/// A wait that the server requests is kept in full, and the jitter comes on top: up to a quarter of the
+/// wait (of the window, if the wait is for its end), or what backoff would be, whichever is more, as far
+/// as [`max_wait`](crate::PoliteLayer::max_wait) allows.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,7 +36,7 @@ impl RetryBackoff {
     }
 }
 
-/// The dice, under a backoff.
+/// The random part of waits.
 #[derive(Debug)]
 pub(crate) struct Jitter {
     random: fastrand::Rng,
@@ -55,31 +55,31 @@ impl Jitter {
         Self::new(Some(seed), RetryBackoff::default())
     }
 
-    /// For so many attempts already.
+    /// Sets how many attempts were already made.
     pub(crate) fn attempt(&mut self, attempt: u32) -> &mut Self {
         self.attempt = attempt;
         self
     }
 
-    /// The wait when nobody says how long.
+    /// The wait without a server's `Retry-After`.
     pub(crate) fn backoff_wait(&mut self) -> Duration {
         let ceiling = self.backoff.ceiling(self.attempt);
         self.up_to(ceiling)
     }
 
-    /// What to add to a wait that somebody asked for: up to `spread`, or what backoff would be if
+    /// The addition to a wait that a server requested: up to `spread`, or what backoff would be if
     /// that is more; but never more than `most`.
     pub(crate) fn extra_wait(&mut self, spread: Duration, most: Duration) -> Duration {
         let spread = self.backoff.ceiling(self.attempt).max(spread);
         self.up_to(spread.min(self.backoff.cap).min(most))
     }
 
-    /// A number below `bound`.
+    /// A random number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.random.u64(0..bound.max(1))
     }
 
-    /// Any time up to `most`.
+    /// A random time up to `most`.
     pub(crate) fn up_to(&mut self, most: Duration) -> Duration {
         let micros = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
         Duration::from_micros(self.random.u64(0..=micros))

@@ -1,18 +1,18 @@
 //! Bare items of RFC 9651, and the names of parameters.
 
-/// A bare item. Of some kinds we only need to know where they end.
+/// A bare item. Kinds without a use here are only skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BareItem {
     /// A string or a token.
     Text(String),
     /// An integer that is not negative.
     Number(u64),
-    /// A byte sequence, as it is written.
+    /// A byte sequence, still in base64.
     Bytes(String),
     Other,
 }
 
-/// What is still to be read of a field.
+/// The unread rest of a field.
 pub(crate) struct FieldParser<'a>(pub(crate) &'a str);
 
 impl<'a> FieldParser<'a> {
@@ -29,7 +29,7 @@ impl<'a> FieldParser<'a> {
         Some(())
     }
 
-    /// A name of a parameter. Not empty.
+    /// The name of a parameter, which is not empty.
     pub(crate) fn key(&mut self) -> Option<&'a str> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.*".contains(c);
         self.take(is_part)
@@ -47,7 +47,7 @@ impl<'a> FieldParser<'a> {
         }
     }
 
-    /// As much as is of a kind. Not nothing.
+    /// The longest prefix of such characters, which is not empty.
     fn take(&mut self, is_part: impl Fn(char) -> bool) -> Option<&'a str> {
         let end = self.0.find(|c| !is_part(c)).unwrap_or(self.0.len());
         let (part, rest) = self.0.split_at_checked(end).filter(|(part, _)| !part.is_empty())?;
@@ -96,7 +96,7 @@ impl<'a> FieldParser<'a> {
         let (bytes, rest) = self.0.strip_prefix(':')?.split_once(':')?;
         let is_part = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
         self.0 = rest;
-        // With or without padding it is the same.
+        // Padding makes no difference.
         let bytes = bytes.chars().all(is_part).then(|| bytes.trim_end_matches('='))?;
         Some(BareItem::Bytes(bytes.to_owned()))
     }
@@ -112,7 +112,7 @@ impl<'a> FieldParser<'a> {
         is_whole(self.digits()?).then_some(BareItem::Other)
     }
 
-    /// A decimal, or one below zero, is none that we use.
+    /// Only integers that are not negative are used; others are skipped.
     fn number(&mut self) -> Option<BareItem> {
         let digits = self.digits()?;
         Some(digits.parse().map_or(BareItem::Other, BareItem::Number))

@@ -1,12 +1,12 @@
-//! How many retries there may be, all in all.
+//! The budget that bounds all retries of a client together.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bounds how much retries add to the load of a server that is in trouble.
+/// Bounds how much retries add to the load of an overloaded server.
 ///
-/// Every call that is sent puts a share of a retry into the budget, every retry takes a whole one out.
-/// When it is empty, refusals are passed on. A retry that was invited, by a 429 that says when to come back,
-/// costs nothing: the server has room for it then. `Retry-After: 0` says nothing of the kind.
+/// Every call that is sent deposits a share of a retry, and every retry withdraws a whole one. When the
+/// budget is empty, refusals are passed on. A retry after a 429 with `Retry-After` costs nothing: the
+/// server has room for it at that time. `Retry-After: 0` does not count as such.
 ///
 /// ```
 /// use tidegate::client::{RetryBudget, PoliteLayer};
@@ -23,19 +23,19 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// `percent` retries for a hundred calls; at most `reserve` are saved up, and are there to begin
-    /// with.
+    /// `percent` retries for a hundred calls; at most `reserve` retries are saved up, which is also the
+    /// initial balance.
     pub fn new(percent: u32, reserve: u32) -> Self {
         let most = u64::from(reserve) * RETRY;
         Self { balance: AtomicU64::new(most), percent: percent.into(), most }
     }
 
-    /// For a call that was sent.
+    /// Deposits the share of a call that was sent.
     pub(crate) fn deposit(&self) {
         self.add(self.percent);
     }
 
-    /// For a retry that was paid for and not made.
+    /// Returns a retry that was paid for and not made.
     pub(crate) fn give_back(&self) {
         self.add(RETRY);
     }

@@ -1,4 +1,4 @@
-//! A call: waits, sends, listens, and sends again.
+//! A call: waits for its turn, sends the request, and retries after a refusal.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::{BodyReplay, ClientEvent, GiveUpReason, PoliteError};
 pub(crate) struct ClientCall {
     shared: Arc<ClientState>,
     server: Arc<Mutex<KnownServer>>,
-    /// When it may leave, until it does.
+    /// When the request can be sent, until it is.
     turn: Option<Instant>,
-    /// Whether it has paid for a retry that has not left.
+    /// Whether it has paid for a retry that was not sent yet.
     has_paid: bool,
     may_repeat: bool,
-    /// How many have been made.
+    /// How many attempts have been made.
     attempts: u32,
-    /// How much it may still wait.
+    /// How long it can still wait.
     patience: Duration,
 }
 
@@ -64,22 +64,22 @@ impl ClientCall {
             let number = self.begin_send_when_ready(&mut inner).await?;
             let response = inner.call(next).await.map_err(PoliteError::Service)?;
             self.attempts += 1;
-            let told = ServerLimits::from_response(response.status(), response.headers());
-            self.server.lock().record_response(&told, number, Instant::now());
-            if !told.is_refused {
+            let limits = ServerLimits::from_response(response.status(), response.headers());
+            self.server.lock().record_response(&limits, number, Instant::now());
+            if !limits.is_refused {
                 return Ok(response);
             }
-            let Some((again, wait)) = self.retry(again, response.status(), &told) else {
+            let Some((again, wait)) = self.retry(again, response.status(), &limits) else {
                 return Ok(response);
             };
-            // Its body is not read, and may hold a connection that others wait for.
+            // The unread body may hold a connection that others wait for.
             drop(response);
             self.wait_to_retry(wait).await.map_err(|wait| self.too_early(wait))?;
             next = again;
         }
     }
 
-    /// The request once more, if it may have to be sent once more.
+    /// A copy of the request, if it may have to be sent again.
     fn repeat_request<B, R: BodyReplay<B>>(
         &self,
         request: &Request<B>,
@@ -98,8 +98,8 @@ impl ClientCall {
         Some(again)
     }
 
-    /// Waits for its turn, and again if meanwhile somebody was refused. If that takes too long, says
-    /// how long it would.
+    /// Waits for its turn, and again if another call was refused meanwhile. If that would take too long,
+    /// the error is the wait.
     async fn pace(&mut self) -> Result<(), Duration> {
         loop {
             let now = Instant::now();
@@ -114,7 +114,7 @@ impl ClientCall {
         }
     }
 
-    /// A turn, instead of the one that it may have had.
+    /// Reserves a turn in place of any earlier one.
     fn reserve(&mut self, now: Instant) -> Result<Instant, Duration> {
         self.give_back();
         let Self { shared, server, attempts, patience, .. } = self;
@@ -123,15 +123,16 @@ impl ClientCall {
         Ok(turn)
     }
 
-    /// Waits, at the cost of its patience. Until when a refusal holds that somebody got meanwhile.
+    /// Waits, at the cost of its patience. Returns the end of a refusal that holds afterwards.
     async fn wait(&mut self, wait: Duration) -> Option<Instant> {
         self.patience = self.patience.saturating_sub(wait);
         sleep(wait).await;
         self.server.lock().pacer.blocked_until(Instant::now())
     }
 
-    /// Leaves when the inner service is ready. That may take long, and somebody may be refused
-    /// meanwhile: then it waits once more, and a fresh clone leaves the place that it had to others.
+    /// Begins to send when the inner service is ready. That can take long, and another call can be
+    /// refused meanwhile: then this call waits again, with a fresh clone of the service, so that it does
+    /// not hold the readiness that it had reserved.
     async fn begin_send_when_ready<S, Q>(
         &mut self,
         inner: &mut S,
@@ -149,7 +150,7 @@ impl ClientCall {
         }
     }
 
-    /// From here on it counts, whatever becomes of it. Which request of all it is; `None` while a
+    /// Records that the request is sent: from here on it counts. Returns its number; `None` while a
     /// refusal holds.
     fn try_begin_send(&mut self) -> Option<u64> {
         let number = self.server.lock().try_begin_send(self.turn, Instant::now())?;
@@ -166,24 +167,24 @@ impl ClientCall {
         }
     }
 
-    /// The request that is to be sent again, and how long to wait before that.
+    /// The request to send again, and the wait before that; `None` to give up.
     fn retry<B>(
         &mut self,
         again: Option<Request<B>>,
         status: StatusCode,
-        told: &ServerLimits,
+        limits: &ServerLimits,
     ) -> Option<(Request<B>, Duration)> {
         let attempt = self.attempts;
         self.shared.observe(ClientEvent::Refused {
             status,
-            retry_after: told.retry_after,
+            retry_after: limits.retry_after,
             attempt,
         });
         let is_last = attempt > self.shared.rules.max_retries;
         let why_not = if is_last { GiveUpReason::Attempts } else { GiveUpReason::NotRepeatable };
         let retry = again
             .ok_or(why_not)
-            .and_then(|again| self.back_off(status, told).map(|wait| (again, wait)));
+            .and_then(|again| self.back_off(status, limits).map(|wait| (again, wait)));
         self.shared.observe(match &retry {
             Ok((_, wait)) => ClientEvent::Retrying { wait: *wait, attempt: attempt + 1 },
             Err(why) => ClientEvent::GaveUp { attempt, why: *why },
@@ -191,24 +192,24 @@ impl ClientCall {
         retry.ok()
     }
 
-    /// As long as told and a little more; or, if nothing was told, longer each time.
+    /// The wait before a retry: `Retry-After` plus jitter, or exponential backoff without it.
     fn back_off(
         &mut self,
         status: StatusCode,
-        told: &ServerLimits,
+        limits: &ServerLimits,
     ) -> Result<Duration, GiveUpReason> {
-        // Who comes back before the time that it was told was not invited for then.
-        let is_honoured = |told: Duration| told <= self.shared.rules.max_block;
+        // A retry earlier than `Retry-After` pays from the budget.
+        let is_honoured = |wait: Duration| wait <= self.shared.rules.max_block;
         let is_invited =
-            status == StatusCode::TOO_MANY_REQUESTS && told.retry_after.is_some_and(is_honoured);
-        let wait = self.retry_wait(told).ok_or(GiveUpReason::Wait)?;
+            status == StatusCode::TOO_MANY_REQUESTS && limits.retry_after.is_some_and(is_honoured);
+        let wait = self.retry_wait(limits).ok_or(GiveUpReason::Wait)?;
         if !is_invited {
             self.pay_for_retry()?;
         }
         Ok(wait)
     }
 
-    /// Others may have been refused since then, and told to wait for longer.
+    /// Waits before a retry, and again if another call was refused meanwhile with a longer wait.
     async fn wait_to_retry(&mut self, wait: Duration) -> Result<(), Duration> {
         match self.wait(wait).await {
             Some(_) => self.pace().await,
@@ -216,7 +217,7 @@ impl ClientCall {
         }
     }
 
-    /// It cannot leave, and there is no refusal any more that could be passed on.
+    /// The error of a call that cannot be sent. The refusal, if there was one, is no longer available.
     fn too_early<E>(&self, wait: Duration) -> PoliteError<E> {
         if self.attempts > 0 {
             self.shared
@@ -230,9 +231,9 @@ impl ClientCall {
         self.has_paid.then_some(()).ok_or(GiveUpReason::Budget)
     }
 
-    /// `None` if that is more than it may wait.
-    fn retry_wait(&mut self, told: &ServerLimits) -> Option<Duration> {
-        if told.retry_after.is_some() {
+    /// The wait before a retry; `None` if it exceeds the patience.
+    fn retry_wait(&mut self, limits: &ServerLimits) -> Option<Duration> {
+        if limits.retry_after.is_some() {
             let now = Instant::now();
             return self.reserve(now).ok().map(|turn| turn - now);
         }
@@ -240,8 +241,8 @@ impl ClientCall {
     }
 }
 
-/// A call that is over before it has left, because nobody waits for it any more or because it gave up,
-/// leaves its turn to others, and takes back what it has paid.
+/// A call that ends before it was sent, because it was cancelled or gave up, gives back its turn and the
+/// retry that it has paid for.
 impl Drop for ClientCall {
     fn drop(&mut self) {
         self.give_back();

@@ -1,14 +1,14 @@
-//! Why a call was not made.
+//! The error of a call without a response.
 
 use std::convert::Infallible;
 use std::error::Error;
 use std::time::Duration;
 
-/// What comes of a call that has no response.
+/// Why a call has no response.
 ///
-/// Where the inner service's error is an [`Error`], so is this, and shows it as it is. `Box<dyn Error>`,
-/// which is the error of many of tower's layers, is none, by a rule of the standard library; behind such
-/// a service, [`into_boxed`](Self::into_boxed) makes it one error again:
+/// It is an [`Error`] if the inner service's error is one, and displays it unchanged. `Box<dyn Error>`,
+/// the error of many of tower's layers, does not implement [`Error`] itself; behind such a service,
+/// [`into_boxed`](Self::into_boxed) turns this type into a boxed error again:
 ///
 /// ```
 /// use http::{Request, Response};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), BoxError> {
 /// # let http = service_fn(|_: Request<String>| async { Ok::<_, std::io::Error>(Response::new(())) });
-/// // As tower's timeout, buffer and load-shed make of any service.
+/// // A service with boxed errors, like those behind tower's timeout, buffer and load-shed.
 /// let inner = ServiceBuilder::new().map_err(BoxError::from).service(http);
 ///
 /// let client = PoliteLayer::new().layer(inner).map_err(PoliteError::into_boxed);
@@ -33,19 +33,19 @@ pub enum PoliteError<E> {
     /// The inner service failed.
     #[error(transparent)]
     Service(E),
-    /// The server has said not to come back for this long, which is longer than this call waits. It was
-    /// not sent; or it was refused, and others were told to wait for longer while it waited to be sent
-    /// again.
-    #[error("the server wants no request for {0:?}")]
+    /// The server requested a wait of this length, which is longer than this call waits. It was not sent;
+    /// or it was refused, and the server requested a longer wait from another call while this one waited
+    /// for its retry.
+    #[error("the server accepts no request for {0:?}")]
     TooEarly(Duration),
     /// The server has refused most calls recently, so this one was not sent.
-    #[error("not sent: the server refuses most requests at the moment")]
+    #[error("not sent: the server currently refuses most requests")]
     Throttled,
 }
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> PoliteError<E> {
-    /// The error of the inner service itself, or a `PoliteError<Infallible>` that says why nothing was
-    /// sent.
+    /// The error of the inner service itself, or a `PoliteError<Infallible>` with the reason why nothing
+    /// was sent.
     pub fn into_boxed(self) -> Box<dyn Error + Send + Sync> {
         match self {
             Self::Service(error) => error.into(),

@@ -34,13 +34,13 @@ impl FieldItem {
         }
     }
 
-    /// Of one that is there twice, the last counts.
+    /// The value of a parameter. If it occurs twice, the last one counts, as RFC 9651 requires.
     fn value(&self, parameter: &str) -> Option<&BareItem> {
         self.parameters.iter().rfind(|(name, _)| name == parameter).map(|(_, value)| value)
     }
 }
 
-/// The items of a field. `None` when it is malformed anywhere: half a field may mean the opposite.
+/// The items of a field. `None` if any part is malformed: the rest alone could mean the opposite.
 pub(crate) fn parse(field: &str) -> Option<Vec<FieldItem>> {
     let mut rest = FieldParser(field.trim());
     let mut items = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn parse(field: &str) -> Option<Vec<FieldItem>> {
         if !rest.is_empty() {
             rest.eat(',')?;
             rest.skip_space();
-            // Nothing after the comma is a mistake.
+            // A trailing comma is malformed.
             if rest.is_empty() {
                 return None;
             }
@@ -69,13 +69,13 @@ fn item(rest: &mut FieldParser<'_>) -> Option<FieldItem> {
         }
         rest.skip_space();
         let name = rest.key()?.to_owned();
-        // Without a value it is a boolean, of which we know none.
+        // A parameter without a value is a boolean, which no `RateLimit` parameter is.
         let value = if rest.eat('=').is_some() { rest.value()? } else { BareItem::Other };
         item.parameters.push((name, value));
     }
 }
 
-/// More policies than any answer has.
+/// The most items: more policies than any response has.
 const MAX_ITEMS: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One server, or whatever else requests share a limit by.
+//! The known state of one server, or of another scope whose requests share a limit.
 
 use tokio::time::Instant;
 
@@ -22,7 +22,8 @@ impl KnownServer {
         Self { pacer, acceptance_window: AcceptanceWindow::default(), throttle: rules.throttle }
     }
 
-    /// A request leaves, by its turn if it had one. Says which one it is; `None` if a refusal holds.
+    /// Records that a request is sent, with its turn if it had one. Returns its number; `None` if a
+    /// refusal holds.
     pub(crate) fn try_begin_send(&mut self, turn: Option<Instant>, now: Instant) -> Option<u64> {
         if self.pacer.blocked_until(now).is_some() {
             return None;
@@ -33,15 +34,15 @@ impl KnownServer {
         Some(self.pacer.begin_send(turn, now))
     }
 
-    /// Takes note of the response to a request, by its number.
-    pub(crate) fn record_response(&mut self, told: &ServerLimits, number: u64, now: Instant) {
-        self.pacer.record_response(told, number, now);
-        if let Some(rule) = self.throttle.as_ref().filter(|_| !told.is_refused) {
+    /// Records the response to the request with this number.
+    pub(crate) fn record_response(&mut self, response: &ServerLimits, number: u64, now: Instant) {
+        self.pacer.record_response(response, number, now);
+        if let Some(rule) = self.throttle.as_ref().filter(|_| !response.is_refused) {
             self.acceptance_window.record_accepted(now, rule);
         }
     }
 
-    /// Until when anything holds that is known, if it does.
+    /// The end of everything that is known and still holds.
     pub(crate) fn known_until(&self, now: Instant) -> Option<Instant> {
         self.pacer.known_until(now).max(self.acceptance_window.until(now))
     }

@@ -1,4 +1,4 @@
-//! All servers that a client talks to, as many as there is room for.
+//! The known servers of a client, up to a bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use tokio::time::Instant;
 use crate::known_server::KnownServer;
 use crate::rules::ClientRules;
 
-/// What is known of each server, by its scope. Strangers find room where least is lost: one of which
-/// nothing is known that still holds goes first, then the one whose knowledge ends soonest. One that a
-/// call holds stays, or its server would have two; so there may be more for as long as all are held.
+/// The known servers by scope. A new server replaces the one where least is lost: first a server without
+/// current knowledge, then the one whose knowledge ends soonest. A server that a call holds stays, or it
+/// would be known twice; so the bound can be exceeded while all are held.
 #[derive(Default)]
 pub(crate) struct KnownServers {
     known: HashMap<String, Arc<Mutex<KnownServer>>>,
-    /// Who is to go, the next one last, and until when something was known of it.
+    /// The servers to evict, the next one last, each with the end of its knowledge.
     evictable: Vec<(Option<Instant>, String)>,
-    /// How many strangers there are still to come before all are looked at again: to do so for each of
-    /// them would take too long.
+    /// How many new servers are still to come before all servers are scanned again: a scan for each would
+    /// take too long.
     until_next_scan: usize,
 }
 
@@ -34,7 +34,7 @@ impl KnownServers {
         }
         if self.known.len() >= MAX_SERVERS {
             self.make_room(now);
-            // If it has nothing to say, it is the first to go.
+            // A new server is the first to be evicted, unless it learns something.
             self.evictable.push((None, scope.clone()));
         }
         let server = Arc::new(Mutex::new(KnownServer::new(rules)));
@@ -47,8 +47,8 @@ impl KnownServers {
         while self.known.len() >= MAX_SERVERS
             && let Some((until, scope)) = self.next_evictable(now)
         {
-            // A call may hold it by now, or have learnt more.
-            let is_free = |it| known_until(it, now).is_some_and(|known| known <= until);
+            // A call may hold it by now, or have learned more.
+            let is_free = |server| known_until(server, now).is_some_and(|known| known <= until);
             if self.known.get(&scope).is_some_and(is_free) {
                 self.known.remove(&scope);
             }
@@ -63,10 +63,11 @@ impl KnownServers {
         self.evictable.pop()
     }
 
-    /// Those whose knowledge ends soonest: as many as are too many, and some in advance.
+    /// The servers whose knowledge ends soonest: as many as exceed the bound, and some in advance.
     fn all_evictable(&self, now: Instant) -> Vec<(Option<Instant>, String)> {
         let all = self.known.iter();
-        let free = all.filter_map(|(scope, it)| known_until(it, now).map(|until| (until, scope)));
+        let free =
+            all.filter_map(|(scope, server)| known_until(server, now).map(|until| (until, scope)));
         let mut free: Vec<_> = free.collect();
         free.sort_unstable();
         free.truncate(self.known.len().saturating_sub(MAX_SERVERS) + SCAN_INTERVAL);
@@ -74,14 +75,14 @@ impl KnownServers {
     }
 }
 
-/// Until when something holds that is known of a server, if anything does. `None` if a call holds it.
+/// The end of a server's knowledge, if it has any. `None` if a call holds the server.
 fn known_until(server: &Arc<Mutex<KnownServer>>, now: Instant) -> Option<Option<Instant>> {
     (Arc::strong_count(server) == 1).then(|| server.lock().known_until(now))
 }
 
-/// More servers than a program talks to at a time.
+/// The most servers: more than a program talks to at a time.
 const MAX_SERVERS: usize = 1_024;
-/// How many strangers come before all are looked at again.
+/// How many new servers there are between two scans.
 const SCAN_INTERVAL: usize = 128;
 
 #[cfg(test)]
@@ -94,7 +95,7 @@ mod tests {
         Duration::from_secs(n as u64)
     }
 
-    /// A server that refuses for so long.
+    /// Records a refusal for so many seconds.
     fn block(servers: &mut KnownServers, scope: &str, wait: Duration, now: Instant) {
         let told =
             ServerLimits { is_refused: true, retry_after: Some(wait), ..ServerLimits::default() };
@@ -105,7 +106,7 @@ mod tests {
         servers.get(scope.to_owned(), &ClientRules::default(), now)
     }
 
-    /// As many as there is room for. The later ones refuse for longer.
+    /// As many servers as there is room for. The later ones refuse for longer.
     fn full_of_blocks(now: Instant) -> KnownServers {
         let mut servers = KnownServers::default();
         for n in 0..MAX_SERVERS {
@@ -133,9 +134,9 @@ mod tests {
         for n in 0..2 * SCAN_INTERVAL {
             get(&mut servers, &format!("stranger {n}"), now);
         }
-        // The first of them had to take somebody's place.
+        // The first of them had to evict another server.
         assert!((1..MAX_SERVERS).all(|n| servers.known.contains_key(&n.to_string())));
-        // What is over is nothing.
+        // An expired refusal counts as no knowledge.
         let later = now + seconds(1_000 + MAX_SERVERS / 2);
         for n in 0..MAX_SERVERS / 4 {
             block(&mut servers, &format!("late {n}"), seconds(10), later);

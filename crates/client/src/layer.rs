@@ -1,4 +1,4 @@
-//! The layer: how polite.
+//! The layer: configures waits, retries and pacing of a client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::{
     RetryBackoff, RetryBudget,
 };
 
-/// Makes a client polite: it waits when it is told to, paces itself before it is refused, and
-/// retries what may be retried.
+/// Makes a client polite: it waits when the server says so, paces itself before it is refused, and
+/// retries what can be retried.
 ///
-/// Everything that the layer makes shares what servers have said. Time is tokio's.
+/// All services that the layer makes share what they know of servers. Time is tokio's.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -70,23 +70,23 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.max_retries = max_retries)
     }
 
-    /// How long a call may wait, all waits together; 90 seconds unless said, so that the minute that
-    /// many servers ask for is waited for, and jitter has room beyond it. One that was told to wait
-    /// for longer gives up at once: the refusal is passed on, or
-    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent. So does one that
-    /// hears, while it waits for a retry, that others were told to wait for longer: the refusal is then
-    /// gone, since it would hold its connection through the wait.
+    /// How long a call can wait, all waits together. Defaults to 90 seconds, so that the minute that many
+    /// servers request fits, with jitter on top. A call that would have to wait for longer gives up
+    /// immediately: the refusal is passed on, or the call fails with
+    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) if it was not even sent. It also fails with
+    /// that error if the server requests a longer wait from another call while this one waits for a
+    /// retry: the refusal is gone by then, since it would hold its connection through the wait.
     ///
-    /// Pacing fails no call: one that would have to wait for longer than this, only to make a quota
-    /// last that is not used up, waits for a second at most and is sent.
+    /// Pacing fails no call: a call that would have to wait for longer than this only to make a quota last
+    /// waits for at most a second and is sent.
     #[must_use]
     pub fn max_wait(self, max_wait: Duration) -> Self {
         self.with(|rules| rules.max_wait = max_wait)
     }
 
-    /// How long one refusal keeps all calls away from its server at most; a day unless said, and a
-    /// second at least. A server that means milliseconds and writes `Retry-After: 86400000` would
-    /// otherwise never be asked again.
+    /// How long one refusal blocks all calls to its server at most. Defaults to a day; the minimum is a
+    /// second. A server that means milliseconds and sends `Retry-After: 86400000` would otherwise never
+    /// get a request again.
     ///
     /// ```
     /// use std::convert::Infallible;
@@ -116,7 +116,7 @@ impl<R> PoliteLayer<R> {
     /// ```
     #[must_use]
     pub fn max_block(self, max_block: Duration) -> Self {
-        // With none at all, what is told would be a reason to come back at once.
+        // Zero would turn every `Retry-After` into an immediate retry.
         self.with(|rules| rules.max_block = max_block.max(Duration::from_secs(1)))
     }
 
@@ -126,7 +126,7 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.backoff = backoff)
     }
 
-    /// How many retries there may be in total. Defaults to one for five calls.
+    /// How many retries there can be in total. Defaults to one for five calls.
     #[must_use]
     pub fn budget(self, budget: RetryBudget) -> Self {
         self.with(|rules| rules.budget = Arc::new(budget))
@@ -138,23 +138,23 @@ impl<R> PoliteLayer<R> {
         self.with(|rules| rules.throttle = Some(throttle))
     }
 
-    /// Waits only when told to, and not to avoid being told.
+    /// Waits only after a refusal, and does not pace requests to avoid one.
     #[must_use]
     pub fn without_pacing(self) -> Self {
         self.with(|rules| rules.paces = false)
     }
 
-    /// Which requests share a limit. Defaults to those to the same host and port, by their address or,
-    /// where that is only a path, by their `Host`.
+    /// Which requests share a limit. Defaults to those to the same host and port, by their URI or, if that
+    /// is only a path, by their `Host`.
     ///
-    /// What is known of more than about a thousand of them is forgotten: first where nothing holds any
-    /// more, then where it ends soonest, and never while a call is under way.
+    /// At most about a thousand scopes are remembered. Scopes without current limits are forgotten first,
+    /// then those whose limits end soonest, and never while a call is in flight.
     #[must_use]
     pub fn scope(self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.scope = Arc::new(scope))
     }
 
-    /// Which requests may be sent twice. Defaults to those whose method is idempotent (GET, HEAD,
+    /// Which requests can be sent twice. Defaults to those whose method is idempotent (GET, HEAD,
     /// OPTIONS, TRACE, PUT, DELETE) and those with an `Idempotency-Key`.
     #[must_use]
     pub fn repeat_if(self, repeat: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {

@@ -1,4 +1,4 @@
-//! The other side of a limit: a client that waits when it is told to, paces itself before it is
+//! A client for rate limited servers: it waits when the server says so, paces itself before it is
 //! refused, and backs off with jitter.
 //!
 //! ```
@@ -23,21 +23,21 @@
 //!
 //! What it does, for each server that it talks to:
 //!
-//! - **It listens.** `Retry-After`, in seconds or as a date, of a 429 or a 503 holds for all requests
-//!   to that server, also for those that wait already. Nothing is sent earlier than told, unless that
-//!   is in more than [a day](PoliteLayer::max_block).
-//! - **It paces.** `RateLimit` and `RateLimit-Policy` say how much is left, for how long. Below half of
-//!   a quota, requests are spread over what is left of its window. That is a courtesy, and fails no
-//!   call: only a refusal does.
-//! - **It retries** what may be sent twice, with a random wait on top of what was told, so that not
-//!   everyone comes back at once; with exponential backoff where nothing was told. Within a number
-//!   of attempts, a time, and a [`RetryBudget`].
-//! - **It refuses by itself**, if told to by an [`AdaptiveThrottle`], while the server refuses most.
+//! - **It honours `Retry-After`**, in seconds or as a date. That of a 429 or a 503 holds for all requests
+//!   to that server, also for those that already wait. Nothing is sent earlier, unless the wait is longer
+//!   than [a day](PoliteLayer::max_block).
+//! - **It paces.** `RateLimit` and `RateLimit-Policy` show how much is left, and for how long. Below half
+//!   of a quota, requests are spread over the rest of its window. Pacing is a courtesy and fails no call:
+//!   only a refusal does.
+//! - **It retries** requests that can be sent twice, with a random wait on top of `Retry-After`, so that
+//!   not all clients return at the same moment; with exponential backoff if there is no `Retry-After`.
+//!   Attempts, total wait and a [`RetryBudget`] bound the retries.
+//! - **It refuses calls locally**, if it has an [`AdaptiveThrottle`], while the server refuses most.
 //!
-//! A [`ClientObserver`] hears of all of it.
+//! A [`ClientObserver`] gets all of these events.
 //!
-//! reqwest's client is no service of http requests: with the feature `reqwest`, `ReqwestService` makes
-//! one of it. [`examples/survivor.rs`] does that.
+//! reqwest's client is not a tower service of http requests: with the feature `reqwest`, `ReqwestService`
+//! makes it one. [`examples/survivor.rs`] does that.
 //!
 //! Timers are tokio's, so a test can pause them.
 //!

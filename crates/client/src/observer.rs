@@ -1,10 +1,10 @@
-//! What a client reports about its waiting.
+//! Events that a client reports about its waits and retries.
 
 use std::time::Duration;
 
 use http::StatusCode;
 
-/// Hears what a polite client does: for logs and metrics. Closures are observers.
+/// Receives the events of a polite client, for logs and metrics. Closures are observers.
 ///
 /// ```
 /// use tidegate::client::{ClientEvent, PoliteLayer};
@@ -16,7 +16,7 @@ use http::StatusCode;
 /// });
 /// ```
 pub trait ClientObserver: Send + Sync {
-    /// Something has happened. Called from within the call, so it should not take long.
+    /// Handles an event. Runs within the call, so it should not take long.
     fn observe(&self, event: &ClientEvent);
 }
 
@@ -30,37 +30,37 @@ impl<F: Fn(&ClientEvent) + Send + Sync> ClientObserver for F {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientEvent {
-    /// It waits before it leaves, so that it is not refused.
+    /// The call waits before it is sent, so that it is not refused.
     Paced {
-        /// For how long.
+        /// How long it waits.
         wait: Duration,
     },
-    /// The server has refused it.
+    /// The server has refused the call.
     Refused {
-        /// How.
+        /// The status of the refusal.
         status: StatusCode,
-        /// When to come back, if the server says so.
+        /// When to retry, if the server says so.
         retry_after: Option<Duration>,
         /// Which attempt it was, from 1.
         attempt: u32,
     },
-    /// It will be sent again.
+    /// The call will be sent again.
     Retrying {
-        /// After how long.
+        /// The wait before that.
         wait: Duration,
         /// Which attempt it will be.
         attempt: u32,
     },
-    /// It is not sent again: the refusal is passed on. If it has waited for a retry already, and others
-    /// were told to wait for longer meanwhile, it is
-    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly).
+    /// The call is not sent again: the refusal is passed on. If the server requested a longer wait from
+    /// another call while this one waited for its retry, the result is
+    /// [`PoliteError::TooEarly`](crate::PoliteError::TooEarly) instead.
     GaveUp {
         /// After which attempt.
         attempt: u32,
         /// Why.
         why: GiveUpReason,
     },
-    /// It is refused locally, because the server has refused most recently.
+    /// The call is refused locally, because the server has refused most calls recently.
     Throttled,
 }
 
@@ -68,11 +68,11 @@ pub enum ClientEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GiveUpReason {
-    /// Sending it twice might do it twice, or its body is gone.
+    /// The request is not safe to repeat, or its body is gone.
     NotRepeatable,
-    /// It has been sent as often as allowed.
+    /// The request has been sent as often as allowed.
     Attempts,
-    /// It would have to wait for longer than allowed.
+    /// The retry would have to wait for longer than allowed.
     Wait,
     /// There are no retries left in the [`RetryBudget`](crate::RetryBudget).
     Budget,

@@ -1,4 +1,4 @@
-//! Which requests may be sent again, and with what body.
+//! Which requests can be sent again, and with what body.
 
 use http::Method;
 use http::request::Parts;
@@ -45,8 +45,8 @@ impl<B: Clone> BodyReplay<B> for ClonedBodies {
     }
 }
 
-/// Whether doing it twice is as good as doing it once: by its method, or because an
-/// `Idempotency-Key` lets the server know.
+/// Whether a request is safe to repeat: by its method, or because an `Idempotency-Key` lets the server
+/// recognize the repetition.
 pub(crate) fn is_idempotent(head: &Parts) -> bool {
     let by_method =
         [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE];

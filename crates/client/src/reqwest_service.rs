@@ -1,4 +1,4 @@
-//! reqwest, which has requests of its own.
+//! Adapts reqwest's client to a tower service of http requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,8 +8,8 @@ use http::{Request, Response};
 use reqwest::{Body, Client, Error};
 use tower_service::Service;
 
-/// reqwest's client as a service of http requests, which is what a layer wants. The feature `reqwest`,
-/// which chooses none of reqwest's own features.
+/// reqwest's client as a tower service of http requests, which layers need. Requires the feature
+/// `reqwest`, which enables none of reqwest's own features.
 ///
 /// ```no_run
 /// use http::Request;

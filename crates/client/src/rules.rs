@@ -1,4 +1,4 @@
-//! What a layer was told.
+//! The configuration of a polite layer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{AdaptiveThrottle, ClientObserver, RetryBackoff, RetryBudget};
 type ScopeFunction = Arc<dyn Fn(&Parts) -> String + Send + Sync>;
 type RepeatFunction = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
-/// How polite, towards whom, and who hears of it.
+/// The limits, functions and observer that were set on a layer.
 #[derive(Clone)]
 pub(crate) struct ClientRules {
     pub(crate) max_retries: u32,

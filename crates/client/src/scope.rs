@@ -1,13 +1,13 @@
-//! Which server a request goes to, unless the layer was told how to see that.
+//! The default scope of a request: the server that it goes to.
 
 use http::HeaderMap;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
 
-/// One name for each server, however it is written: the host in lower case, and the port, which is the
-/// scheme's where none is said. Nothing of who asks. Where the address is only a path, the `Host` field
-/// says who is meant, and the port is known only if it says that too.
+/// One name for each server, however it is written: the host in lower case, and the port, which defaults
+/// to the scheme's. User information is left out. If the URI is only a path, the `Host` field names the
+/// server, and the port is known only if it is in that field.
 pub(crate) fn host_and_port(head: &Parts) -> String {
     let by_field = || host_field(&head.headers);
     let Some(authority) = head.uri.authority().cloned().or_else(by_field) else {
@@ -58,7 +58,7 @@ mod tests {
             ("a.example:443", "a.example:443"),
         ] {
             assert_eq!(scope(uri, None), name, "{uri}");
-            // The address is what is asked, whatever the field says.
+            // The URI takes precedence over the field.
             assert_eq!(scope(uri, Some("b.example")), name, "{uri}");
         }
     }

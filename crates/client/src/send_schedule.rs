@@ -1,13 +1,14 @@
-//! The requests to one server: those that have left, and those that wait for their turn.
+//! The schedule of requests to one server: how many were sent, and the turns of those that wait.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Who leaves when. A turn belongs to a call until it leaves or gives it back; nobody else's moves.
+/// When each waiting request will be sent. A turn belongs to a call until it is sent or gives the turn
+/// back; other turns never move.
 #[derive(Debug, Default)]
 pub(crate) struct SendSchedule {
-    /// When those that wait will leave, in order.
+    /// The turns of waiting requests, in order.
     waiting: Vec<Instant>,
     last_sent: Option<Instant>,
     sent_count: u64,
@@ -30,18 +31,18 @@ impl SendSchedule {
     }
 
     pub(crate) fn reserve(&mut self, start: Instant) {
-        let place = self.waiting.partition_point(|taken| *taken <= start);
-        self.waiting.insert(place, start);
+        let index = self.waiting.partition_point(|taken| *taken <= start);
+        self.waiting.insert(index, start);
     }
 
-    /// The call with this turn will not leave. Which one of several with the same is all the same.
+    /// Gives back the turn of a call that will not be sent. Equal turns are interchangeable.
     pub(crate) fn give_back(&mut self, start: Instant) {
-        if let Ok(place) = self.waiting.binary_search(&start) {
-            self.waiting.remove(place);
+        if let Ok(index) = self.waiting.binary_search(&start) {
+            self.waiting.remove(index);
         }
     }
 
-    /// A request leaves, by its turn if it had one. Says which one it is.
+    /// Records that a request is sent, with its turn if it had one. Returns its number.
     pub(crate) fn begin_send(&mut self, turn: Option<Instant>, now: Instant) -> u64 {
         if let Some(start) = turn {
             self.give_back(start);
@@ -51,12 +52,12 @@ impl SendSchedule {
         self.sent_count
     }
 
-    /// How many have left.
+    /// How many requests were sent.
     pub(crate) const fn sent_count(&self) -> u64 {
         self.sent_count
     }
 
-    /// How many will leave before then.
+    /// How many waiting requests will be sent before `end`.
     pub(crate) fn waiting_until(&self, end: Instant) -> u64 {
         self.waiting.partition_point(|taken| *taken < end) as u64
     }
@@ -86,7 +87,7 @@ mod tests {
         line.give_back(now + GAP * 3);
         assert_eq!(line.waiting_until(now + seconds(41)), 2);
         assert_eq!(line.first_free(now, GAP), now + GAP * 2);
-        // The hole is thirty seconds wide, and not more.
+        // The free gap is exactly thirty seconds wide.
         assert_eq!(line.first_free(now, seconds(15)), now + seconds(25));
         assert_eq!(line.first_free(now, seconds(16)), now + seconds(50 + 16));
         assert_eq!(line.first_free(now, Duration::ZERO), now);

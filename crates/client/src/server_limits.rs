@@ -1,4 +1,4 @@
-//! What a server says about its limits.
+//! Reads a server's limits from its responses.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,24 +8,24 @@ use tidegate_limiter::{Clock, SystemClock};
 
 use crate::field_item::{FieldItem, parse};
 
-/// What a response tells about limits.
+/// The limits in a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServerLimits {
-    /// Whether the request was refused for want of quota or capacity.
+    /// Whether the request was refused for lack of quota or capacity.
     pub(crate) is_refused: bool,
-    /// When to come back, as `Retry-After` says it, or the limit that a refusal shows. Never zero: who
-    /// is refused and told to come back at once was told nothing.
+    /// When to retry, from `Retry-After` or from the exhausted limit of a refusal. Never zero: a zero
+    /// wait in a refusal is no information.
     pub(crate) retry_after: Option<Duration>,
-    /// How its limits stand, the tightest last.
+    /// The states of its limits, the tightest last.
     pub(crate) limits: Vec<ServerLimit>,
 }
 
-/// The state of a limit: `remaining` for the next `reset`, where that is said.
+/// The state of a limit: `remaining` for the next `reset`, if that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerLimit {
-    /// The policy that it is of.
+    /// The policy's name.
     pub(crate) name: String,
-    /// Whose part of the policy's quota it is.
+    /// The partition of the policy's quota.
     pub(crate) partition: Option<String>,
     pub(crate) remaining: u64,
     pub(crate) reset: Option<Duration>,
@@ -38,29 +38,29 @@ impl ServerLimits {
     pub(crate) fn from_response(status: StatusCode, headers: &HeaderMap) -> Self {
         let is_refused =
             matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        let standings = server_limits(headers);
-        let exhausted = standings.iter().filter(|it| is_refused && it.remaining == 0);
+        let limits = server_limits(headers);
+        let exhausted = limits.iter().filter(|limit| is_refused && limit.remaining == 0);
         let is_wait = |wait: &Duration| !wait.is_zero();
         let retry_after = retry_after(headers)
             .filter(is_wait)
             .or_else(|| exhausted.filter_map(ServerLimit::lasts_for).max().filter(is_wait));
-        Self { is_refused, retry_after, limits: standings }
+        Self { is_refused, retry_after, limits }
     }
 
-    /// Whether it is about other limits than this one.
-    pub(crate) fn is_about_other_limits(&self, standing: &ServerLimit) -> bool {
+    /// Whether the response names limits, but not this one.
+    pub(crate) fn is_about_other_limits(&self, limit: &ServerLimit) -> bool {
         let is_other =
-            |it: &ServerLimit| it.name != standing.name || it.is_other_partition(standing);
+            |other: &ServerLimit| other.name != limit.name || other.is_other_partition(limit);
         !self.limits.is_empty() && self.limits.iter().all(is_other)
     }
 }
 
-/// Seconds, or a date. A date is compared with the server's own clock if it shows it: ours may be
-/// wrong.
+/// Reads seconds or a date. A date is compared with the server's own `Date` if there is one: the local
+/// clock may be wrong.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More than fits is for ever.
+        // A number that does not fit means forever.
         return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
     }
     let at = httpdate::parse_http_date(text).ok()?;
@@ -74,20 +74,20 @@ fn since_epoch() -> Duration {
     Duration::from_micros(SystemClock::new().now().as_micros())
 }
 
-/// What a cache says was true for somebody else, some time ago.
+/// The limits in the `RateLimit` fields. Those of a cached response are ignored: they were another
+/// client's, some time ago.
 fn server_limits(headers: &HeaderMap) -> Vec<ServerLimit> {
     if is_from_a_cache(headers) {
         return Vec::new();
     }
     let policies = items(headers, &RATELIMIT_POLICY);
-    let standings = items(headers, &RATELIMIT).into_iter();
-    let mut standings: Vec<_> =
-        standings.filter_map(|item| server_limit(&item, &policies)).collect();
-    standings.sort_by_key(|it| gap(it.lasts_for().unwrap_or_default(), it.remaining));
-    standings
+    let limits = items(headers, &RATELIMIT).into_iter();
+    let mut limits: Vec<_> = limits.filter_map(|item| server_limit(&item, &policies)).collect();
+    limits.sort_by_key(|limit| gap(limit.lasts_for().unwrap_or_default(), limit.remaining));
+    limits
 }
 
-/// Caches add `Age: 0` to what they have just fetched.
+/// Whether the response comes from a cache. `Age: 0` does not: caches add it to what they just fetched.
 fn is_from_a_cache(headers: &HeaderMap) -> bool {
     headers.get_all(AGE).iter().any(|age| age.as_bytes().trim_ascii() != b"0")
 }
@@ -108,32 +108,32 @@ fn server_limit(item: &FieldItem, policies: &[FieldItem]) -> Option<ServerLimit>
     })
 }
 
-/// The policy that an item is of. If it has quotas for several partitions, the one for the item's own.
+/// The policy of an item. If it has quotas for several partitions, the one of the item's partition.
 fn policy_of<'a>(item: &FieldItem, policies: &'a [FieldItem]) -> Option<&'a FieldItem> {
     let partition = item.bytes("pk");
     let mut namesakes = policies.iter().filter(|policy| policy.name == item.name);
     let own = namesakes.clone().find(|policy| policy.bytes("pk") == partition);
-    own.or_else(|| namesakes.find(|it| it.bytes("pk").is_none() || partition.is_none()))
+    own.or_else(|| namesakes.find(|policy| policy.bytes("pk").is_none() || partition.is_none()))
 }
 
-/// How far apart requests are if what is left is to last for so long.
+/// The gap between requests so that `remaining` lasts until `reset`.
 pub(crate) fn gap(reset: Duration, remaining: u64) -> Duration {
     let parts = u32::try_from(remaining.max(1)).unwrap_or(u32::MAX);
     reset.checked_div(parts).unwrap_or(reset)
 }
 
 impl ServerLimit {
-    /// For how long it holds at most. Where that is not said, a window is enough.
+    /// How long the state holds at most: until the reset, or a window if that is unknown.
     pub(crate) fn lasts_for(&self) -> Option<Duration> {
         self.reset.or(self.window)
     }
 
-    /// Whether both say of whom they are, and it is not the same one.
+    /// Whether both have a partition, and the partitions differ.
     fn is_other_partition(&self, other: &Self) -> bool {
         self.partition.as_ref().zip(other.partition.as_ref()).is_some_and(|(a, b)| a != b)
     }
 
-    /// The same if it is to last for ever: the policy's own rate.
+    /// The gap between requests at the policy's steady rate.
     pub(crate) fn steady_gap(&self) -> Option<Duration> {
         let quota = u32::try_from(self.quota?).unwrap_or(u32::MAX);
         self.window?.checked_div(quota)
@@ -187,11 +187,11 @@ mod tests {
     fn no_wait_is_no_advice() {
         assert_eq!(wait(&[("retry-after", "0")]), None);
         assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=0"#)]), None);
-        // A date that is over, by the server's clock and by ours.
+        // A past date, by the server's clock and by the local one.
         let (over, now) = ("Sun, 06 Nov 1994 08:49:00 GMT", "Sun, 06 Nov 1994 08:49:07 GMT");
         assert_eq!(wait(&[("retry-after", over), ("date", now)]), None);
         assert_eq!(wait(&[("retry-after", over)]), None);
-        // The limit may say more.
+        // The limit can have a wait instead.
         assert_eq!(wait(&[("retry-after", "0"), ("ratelimit", r#""a";r=0;t=7"#)]), Some(7));
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let limit = ("ratelimit", r#""a";r=0;t=7"#);
         assert_eq!(told(200, &[limit, ("age", "5")]).limits, []);
         assert_eq!(told(200, &[limit, ("age", "0")]).limits.len(), 1);
-        // To be refused is not for others.
+        // An exhausted limit is a wait only in a refusal.
         assert_eq!(wait(&[limit, ("age", "5"), ("retry-after", "9")]), Some(9));
     }
 

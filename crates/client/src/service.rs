@@ -1,4 +1,4 @@
-//! The service: a call for each request.
+//! The service: runs a polite call for each request.
 
 use std::fmt;
 use std::future::Future;
@@ -15,8 +15,9 @@ use crate::{BodyReplay, PoliteError};
 
 /// A polite client. Made by a [`PoliteLayer`](crate::PoliteLayer).
 ///
-/// It is always ready: it waits in its calls, and readies the inner service when a request leaves.
-/// Otherwise a place that the inner service has reserved would be held through every wait.
+/// It is always ready: it waits in its calls, and waits for the inner service's readiness only when a
+/// request is sent. Otherwise a call would hold the capacity that the inner service reserved through every
+/// wait.
 #[derive(Clone)]
 pub struct PoliteClient<S, R> {
     inner: S,
@@ -39,7 +40,7 @@ impl<S, R> PoliteClient<S, R> {
         &mut self.inner
     }
 
-    /// The inner service, without manners.
+    /// The inner service, without the polite client.
     pub fn into_inner(self) -> S {
         self.inner
     }

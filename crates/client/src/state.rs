@@ -1,4 +1,4 @@
-//! What all clones of a client know together.
+//! The state that all clones of a client share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::known_server::KnownServer;
 use crate::known_servers::KnownServers;
 use crate::rules::ClientRules;
 
-/// The rules, and what servers have said so far.
+/// The rules, and what is known of the servers.
 pub(crate) struct ClientState {
     pub(crate) rules: ClientRules,
     servers: Mutex<KnownServers>,
-    /// Locked before a server, where both are.
+    /// Locked before a server, if both are locked.
     jitter: Mutex<Jitter>,
 }
 
@@ -33,20 +33,21 @@ impl ClientState {
         }
     }
 
-    /// What is known of the server that a request goes to.
+    /// The known state of the server that a request goes to.
     pub(crate) fn server(&self, head: &Parts, now: Instant) -> Arc<Mutex<KnownServer>> {
         let scope = (self.rules.scope)(head);
         self.servers.lock().get(scope, &self.rules, now)
     }
 
-    /// Whether a call is to be refused here.
+    /// Whether to refuse a call locally.
     pub(crate) fn throttles(&self, server: &Mutex<KnownServer>, now: Instant) -> bool {
         let Some(rule) = &self.rules.throttle else { return false };
         let mut jitter = self.jitter.lock();
         server.lock().acceptance_window.refuses(now, rule, &mut jitter)
     }
 
-    /// A turn for another attempt of a call, unless a refusal asks for more patience.
+    /// Reserves a turn for an attempt of a call; the error is the wait if a refusal requires more than
+    /// `patience`.
     pub(crate) fn reserve(
         &self,
         server: &Mutex<KnownServer>,
@@ -58,7 +59,7 @@ impl ClientState {
         server.lock().pacer.reserve(now, patience, jitter.attempt(attempt))
     }
 
-    /// The wait before another attempt, when the server does not say.
+    /// The wait before another attempt without `Retry-After`.
     pub(crate) fn backoff(&self, attempt: u32) -> Duration {
         self.jitter.lock().attempt(attempt).backoff_wait()
     }

@@ -1,4 +1,4 @@
-//! Refusing locally what the server would refuse: the adaptive throttle of the SRE book.
+//! The adaptive throttle of the SRE book: refuses calls locally that the server would refuse.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::backoff::Jitter;
 /// Recently, `requests` were made to a server, and `accepts` of them were answered and not refused. A
 /// call is refused locally with probability `(requests - K * accepts) / (requests + 1)`: with K = 2,
 /// as soon as less than half pass. A call refused locally counts as a request, so the probability
-/// rises until the server can breathe.
+/// rises until the server recovers.
 ///
-/// Each server has counts of its own, by the layer's [`scope`](crate::PoliteLayer::scope). Every attempt
+/// Each server has its own counts, by the layer's [`scope`](crate::PoliteLayer::scope). Every attempt
 /// counts as a request, also a retry; only calls are refused, since retries have a
-/// [`RetryBudget`](crate::RetryBudget). A call that is too early to be sent counts as nothing.
+/// [`RetryBudget`](crate::RetryBudget). A call that is too early to be sent does not count.
 ///
 /// ```
 /// use tidegate::client::{PoliteLayer, AdaptiveThrottle};
@@ -37,17 +37,18 @@ impl Default for AdaptiveThrottle {
     }
 }
 
-/// What happened of late, in parts of the window.
+/// The recent requests and accepts, in parts of the window.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptanceWindow {
     parts: [AcceptanceWindowPart; PARTS],
-    /// When the first part began, and which part is the last one.
+    /// When the first part began; `turn` is the number of the latest part.
     epoch: Option<Instant>,
     turn: u128,
-    /// When the last that happened is forgotten.
+    /// When the latest event is forgotten.
     until: Option<Instant>,
 }
 
+/// The counts of one part of the window.
 #[derive(Clone, Copy, Debug, Default)]
 struct AcceptanceWindowPart {
     requests: u64,
@@ -55,7 +56,7 @@ struct AcceptanceWindowPart {
 }
 
 impl AcceptanceWindow {
-    /// Whether a call is to be refused here. If so, it is counted.
+    /// Whether to refuse a call locally. A refused call is counted.
     pub(crate) fn refuses(
         &mut self,
         now: Instant,
@@ -72,24 +73,24 @@ impl AcceptanceWindow {
         is_refused
     }
 
-    /// An attempt leaves.
+    /// Records an attempt that is sent.
     pub(crate) fn record_sent(&mut self, now: Instant, rule: &AdaptiveThrottle) {
         self.turn_to(now, rule);
         self.part().requests += 1;
     }
 
-    /// One was not refused.
+    /// Records an attempt that was not refused.
     pub(crate) fn record_accepted(&mut self, now: Instant, rule: &AdaptiveThrottle) {
         self.turn_to(now, rule);
         self.part().accepts += 1;
     }
 
-    /// When all of it is forgotten, if there is anything.
+    /// When everything is forgotten, if there is anything.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }
 
-    /// Forgets the parts that are over.
+    /// Drops the parts that have left the window.
     fn turn_to(&mut self, now: Instant, rule: &AdaptiveThrottle) {
         let epoch = *self.epoch.get_or_insert(now);
         self.until = now.checked_add(rule.window.min(FOR_EVER));

@@ -1,4 +1,4 @@
-//! Named examples: what the source of a bug, a question or an argument looks like as a test.
+//! Named examples: known bugs, questions and disputes, each as a test.
 
 use tidegate_core::algorithm::{Algorithm, FixedWindow};
 use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, MAX_COUNT, Quota, Rule, Span, Timestamp};
@@ -62,7 +62,7 @@ pub fn a_cost_above_the_remaining_is_denied_and_not_charged(subject: &impl Subje
     }
 }
 
-/// A cost above the limit is denied forever, says so, and leaves nothing behind.
+/// A cost above the limit is denied forever, has no `retry_after`, and leaves nothing behind.
 pub fn a_cost_above_the_limit_can_never_pass(subject: &impl Subject) {
     for limit in all("10/minute") {
         let play = Play::new(subject, limit, Timestamp::from_secs(1_000));
@@ -105,7 +105,7 @@ pub fn a_limit_of_zero_denies_without_a_trace(subject: &impl Subject) {
     }
 }
 
-/// One request charged twice to one counter pays the sum, or nothing.
+/// A request that is charged twice to one counter pays the sum, or nothing.
 pub fn the_same_counter_twice_pays_for_both(subject: &impl Subject) {
     for limit in all("5/minute") {
         subject.set_now(Timestamp::from_secs(1_000));
@@ -152,7 +152,7 @@ pub fn a_changed_limit_keeps_the_count(subject: &impl Subject) {
     }
 }
 
-/// A clock that jitters at the edge of a window gives nobody another quota.
+/// A clock that jitters at the edge of a window does not give anyone another quota.
 pub fn a_trembling_clock_resets_nothing(subject: &impl Subject) {
     let edge = Timestamp::from_secs(60_000);
     for limit in all("5/minute") {
@@ -190,7 +190,7 @@ pub fn extreme_numbers_do_not_overflow(subject: &impl Subject) {
 }
 
 /// Three a second, seven in ten seconds and one and a half million a second, taken as soon as they
-/// come, are exactly that many after any time.
+/// are available, add up to exactly that rate over any time.
 pub fn rates_do_not_drift(subject: &impl Subject) {
     for (quota, seconds, expected) in [
         ("3/s burst 2", Span::from_secs(1_000), 3_000),

@@ -2,7 +2,7 @@
 //!
 //! - [`model`]: each algorithm once more, naively: lists of requests and exact arithmetic. Slow,
 //!   and easy to trust.
-//! - [`laws`]: what must hold for every decision, as properties over random traces.
+//! - [`laws`]: properties that must hold for every decision, checked over random traces.
 //! - [`cases`]: named examples: the boundary burst, and the bugs of other limiters.
 //! - [`vectors`]: fixed traces with their answers, in `vectors/`, for other languages.
 //!

@@ -20,8 +20,7 @@ pub trait Subject: Sync {
     /// How long the counter will be kept; `None` if there is none.
     fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span>;
 
-    /// How many of this many cases to try: a remote store cannot do all of them in the time of a
-    /// test.
+    /// How many of this many cases to try: a remote store is too slow to try all of them in a test.
     fn share_of(&self, cases: u32) -> u32 {
         cases
     }
@@ -31,12 +30,12 @@ pub trait Subject: Sync {
         self.settle(&[*charge]).1[0]
     }
 
-    /// The same charge several times, in turn; at once, where a store decides such together.
+    /// The same charge several times, in turn; or together, if the store can decide them together.
     fn crowd(&self, charge: &Charge<'_>, size: usize) -> Vec<Verdict> {
         self.each(&vec![*charge; size])
     }
 
-    /// Each charge by itself, in turn; at once, where a store can.
+    /// Each charge as a request of its own, in turn; or together, if the store can.
     fn each(&self, charges: &[Charge<'_>]) -> Vec<Verdict> {
         charges.iter().map(|charge| self.check(charge)).collect()
     }

@@ -1,4 +1,4 @@
-//! Random limits, and random things that happen to a key.
+//! Random limits, and random traces of events on a key.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,31 +10,31 @@ use tidegate_core::{
 
 use crate::Subject;
 
-/// What happens next to a key.
+/// One event on a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// Time passes.
     Wait(Span),
     /// Time jumps back.
     Jump(Span),
-    /// Somebody asks for this much.
+    /// A request of this cost.
     Check(Cost),
-    /// This much is given back.
+    /// A refund of this much.
     Refund(Cost),
     /// The key is forgotten.
     Reset,
-    /// The limit has another quota.
+    /// The limit changes to another quota.
     Change(Limit),
 }
 
-/// A limit, when it all begins, and what happens.
+/// A limit, a starting time, and the events that follow.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The limit.
     pub limit: Limit,
     /// The first instant.
     pub start: Timestamp,
-    /// In this order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
@@ -165,12 +165,12 @@ pub fn for_all<V: std::fmt::Debug>(
     }
 }
 
-/// A rule that no other test has.
+/// A rule that no other test uses.
 pub fn rule(limit: Limit) -> Rule {
     Rule { id: fresh(), limit, enforced: true, staggered: false }
 }
 
-/// A fingerprint that no other test has, spread like a hash.
+/// A fingerprint that no other test uses, spread like a hash.
 pub fn fresh() -> Fingerprint {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mix = |n: u64| {
@@ -192,7 +192,7 @@ pub struct Play<'a, S> {
 }
 
 impl<'a, S: Subject> Play<'a, S> {
-    /// A key never seen.
+    /// A new key.
     pub fn new(subject: &'a S, limit: Limit, start: Timestamp) -> Self {
         subject.set_now(start);
         Self { subject, rule: rule(limit), key: fresh(), now: start }
@@ -204,7 +204,7 @@ impl<'a, S: Subject> Play<'a, S> {
         Play { subject, rule: self.rule, key: self.key, now: self.now }
     }
 
-    /// Lets the key's windows begin at their own time.
+    /// Staggers the key's windows, or not.
     pub const fn stagger(&mut self, staggered: bool) {
         self.rule.staggered = staggered;
     }
@@ -230,12 +230,12 @@ impl<'a, S: Subject> Play<'a, S> {
         Charge::new(self.key, Cost::new(cost).unwrap(), &self.rule)
     }
 
-    /// Asks for this much.
+    /// Sends a request of this cost.
     pub fn check(&self, cost: u64) -> Verdict {
         self.subject.check(&self.charge(cost))
     }
 
-    /// Asks for this much several times at once.
+    /// Sends several requests of this cost together.
     pub fn crowd(&self, cost: u64, size: usize) -> Vec<Verdict> {
         self.subject.crowd(&self.charge(cost), size)
     }
@@ -250,7 +250,7 @@ impl<'a, S: Subject> Play<'a, S> {
         self.subject.time_to_live(&self.charge(1))
     }
 
-    /// Gives this much back.
+    /// Refunds this much.
     pub fn refund(&self, amount: u64) {
         self.subject.refund(&self.charge(amount));
     }
@@ -268,7 +268,7 @@ impl<'a, S: Subject> Play<'a, S> {
         None
     }
 
-    /// A whole trace.
+    /// Plays a whole trace.
     pub fn play_all(&mut self, events: &[Event]) {
         for event in events {
             self.play(*event);

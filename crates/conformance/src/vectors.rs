@@ -12,7 +12,7 @@ use crate::Subject;
 use crate::model::ModelStore;
 use crate::trace::{Event, Play};
 
-/// One trace: a limit on one key, and what happens to it.
+/// One trace: a limit on one key, and the steps on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vector {
     /// The algorithm's name.
@@ -24,25 +24,25 @@ pub struct Vector {
     /// The burst, for a token bucket that has one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u64>,
-    /// What happens, in this order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// One thing that happens.
+/// One step of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// When: microseconds since the epoch.
+    /// The time, in microseconds since the epoch.
     pub at_us: u64,
-    /// What.
+    /// The action.
     #[serde(flatten)]
     pub operation: Operation,
 }
 
-/// What happens, with the answer where there is one.
+/// An action, with its answer if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum Operation {
-    /// Asks for units.
+    /// Requests units.
     Check {
         /// How many; zero is a peek.
         cost: u64,
@@ -50,7 +50,7 @@ pub enum Operation {
         #[serde(flatten)]
         answer: Answer,
     },
-    /// Gives units back.
+    /// Refunds units.
     Refund {
         /// How many.
         amount: u64,

@@ -1,4 +1,4 @@
-//! The whole suite on every store there is, and on the models that judge them.
+//! The whole suite on every store, and on the models themselves.
 
 use tidegate_conformance::model::ModelStore;
 use tidegate_conformance::{LocalSubject, Subject};

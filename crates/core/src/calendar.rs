@@ -25,7 +25,7 @@ pub enum CalendarPeriod {
 }
 
 impl CalendarPeriod {
-    /// All of them, shortest first.
+    /// All periods, shortest first.
     pub const ALL: &'static [Self] = &[Self::Day, Self::Week, Self::Month];
 
     /// The name in configuration.
@@ -37,7 +37,7 @@ impl CalendarPeriod {
         }
     }
 
-    /// The longest that one can last.
+    /// The longest that a period of this kind can last.
     pub const fn longest(self) -> Span {
         match self {
             Self::Day => Span::from_days(1),
@@ -46,7 +46,7 @@ impl CalendarPeriod {
         }
     }
 
-    /// When the one that contains `now` ends.
+    /// When the period that contains `now` ends.
     pub fn end(self, now: Timestamp) -> Timestamp {
         let day = now.as_micros() / MICROS_PER_DAY;
         let next = match self {
@@ -95,7 +95,7 @@ const DAYS_PER_ERA: u64 = 146_097;
 mod tests {
     use super::*;
 
-    /// Month lengths, the way everybody knows them.
+    /// The month lengths by the usual leap year rule.
     fn month_lengths() -> impl Iterator<Item = u64> {
         (1970_u64..2240).flat_map(|year| {
             let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -135,7 +135,7 @@ mod tests {
                 let left = calendar.end(now).since(now);
                 assert!(!left.is_zero() && left <= calendar.longest());
             }
-            // The end of time is no reason to panic.
+            // The latest time must not panic.
             assert_eq!(calendar.end(Timestamp::MAX), Timestamp::MAX);
         }
     }

@@ -1,14 +1,13 @@
-//! What a request owes, in numbers: no policy, no clock, and names only for stores that ask for
-//! them.
+//! Charges: one limit applied to one request, in numbers. Names are only for stores that need them.
 
 use std::fmt;
 use std::ops::BitXor;
 
 use crate::{Cost, Limit, Span};
 
-/// 128 bits that stand for a key or a counter, whatever the key's length.
+/// A 128-bit hash of a key or a counter, whatever the key's length.
 ///
-/// One bit is always set, so that no key is ever [`Fingerprint::NONE`]: a table may use that value
+/// One bit is always set, so that no key is ever [`Fingerprint::NONE`]: a table can use that value
 /// to mark a vacant slot.
 ///
 /// ```
@@ -24,7 +23,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Belongs to no key.
+    /// The fingerprint of no key.
     pub const NONE: Self = Self { high: 0, low: 0 };
 
     /// Combines two independent halves. The top bit of `low` is always set.
@@ -43,19 +42,19 @@ impl Fingerprint {
         self.low
     }
 
-    /// How many pools there are. A store in memory shares its room between them: see
+    /// The number of pools. A store in memory shares its space between them: see
     /// [`pool`](Fingerprint::pool).
     pub const POOLS: usize = 1 << 12;
 
-    /// The pool of a rule with this id: twelve of its bits. Keys of one pool compete for room. Two
-    /// of a few rules seldom have the same, unless they were [given](Self::with_pool) it.
+    /// The pool of a rule with this id: twelve of its bits. Keys of one pool compete for space. Few
+    /// rules rarely share a pool, unless it was [assigned](Self::with_pool).
     #[inline]
     pub const fn pool(self) -> u16 {
         (self.low >> POOL_AT) as u16 & POOL_BITS
     }
 
-    /// The same with another pool, of which only the lowest twelve bits count. Rules that strangers
-    /// can make up should have one pool in common.
+    /// The same fingerprint with another pool, of which only the lowest twelve bits count. Rules that
+    /// callers can make up should share one pool.
     #[inline]
     #[must_use]
     pub const fn with_pool(self, pool: u16) -> Self {
@@ -64,7 +63,7 @@ impl Fingerprint {
     }
 }
 
-/// Where the pool is in the lower half: away from its ends, which tables and marks use.
+/// The position of the pool in the lower half: away from its ends, which tables and marks use.
 const POOL_AT: u32 = 48;
 const POOL_BITS: u16 = (Fingerprint::POOLS - 1) as u16;
 
@@ -100,10 +99,10 @@ pub struct Rule {
     pub staggered: bool,
 }
 
-/// One limit, one key, one cost: what a store settles.
+/// One limit applied to one request: a counter, a cost and a rule, for a store to settle.
 ///
-/// Fingerprints are all that a store needs. But a store that shares keys with another limiter has
-/// to use that limiter's names for them, so a charge may carry names:
+/// Fingerprints are all that most stores need. But a store that shares keys with another limiter has
+/// to use that limiter's key names, so a charge can carry names:
 ///
 /// ```
 /// use tidegate::{Charge, Cost, Fingerprint, Rule};
@@ -129,8 +128,8 @@ pub struct Charge<'a> {
 }
 
 impl<'a> Charge<'a> {
-    /// What `subject` owes to `rule`. The subject is the caller's fingerprint, and is the same for
-    /// every limit of one policy.
+    /// The charge of `subject` under `rule`. The subject is the caller's fingerprint, and is the same
+    /// for every limit of one policy.
     #[inline]
     pub fn new(subject: Fingerprint, cost: Cost, rule: &'a Rule) -> Self {
         let counter = subject ^ rule.id;
@@ -153,16 +152,17 @@ impl<'a> Charge<'a> {
         Self { limit_name: Some(name), ..self }
     }
 
-    /// With a template for the name of its key, for stores that share keys with another limiter: see
-    /// [`KeyTemplate`](crate::KeyTemplate). An empty one asks for the store's own names, whatever it was told for all.
+    /// Adds a template for the name of its key, for stores that share keys with another limiter: see
+    /// [`KeyTemplate`](crate::KeyTemplate). An empty template selects the store's own names, even if the
+    /// store has a template for all keys.
     #[inline]
     #[must_use]
     pub const fn kept_as(self, template: &'a str) -> Self {
         Self { key_format: Some(template), ..self }
     }
 
-    /// Says which of a request's policies it belongs to: the shadow limits of one policy and caller
-    /// are settled together. Without a number, all charges are of one policy.
+    /// Sets which of a request's policies it belongs to: the shadow limits of one policy and caller
+    /// are settled together. Without a number, all charges belong to one policy.
     #[inline]
     #[must_use]
     pub const fn of_policy(self, number: u32) -> Self {
@@ -216,13 +216,13 @@ impl<'a> Charge<'a> {
         Charge { rule, ..self }
     }
 
-    /// Which counter this is.
+    /// The fingerprint of its counter.
     #[inline]
     pub const fn counter(&self) -> Fingerprint {
         self.counter
     }
 
-    /// The caller.
+    /// The caller's fingerprint.
     #[inline]
     pub fn subject(&self) -> Fingerprint {
         self.counter ^ self.rule.id

@@ -1,4 +1,4 @@
-//! What a request takes out of a quota.
+//! The cost of a request: the units that it takes from a quota.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A quota under an algorithm: what a store settles.
+//! A limit: a quota with its algorithm.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ macro_rules! limits {
         }
 
         impl AlgorithmKind {
-            /// All of them, in registration order.
+            /// All algorithms, in registration order.
             pub const ALL: &'static [Self] = &[$(Self::$Name),*];
 
             /// The name in configuration and in answers.
@@ -33,7 +33,7 @@ macro_rules! limits {
             }
         }
 
-        /// A quota under an algorithm, already checked: from here on it cannot fail or overflow.
+        /// A quota with its algorithm, already checked: using it cannot fail or overflow.
         ///
         /// ```
         /// use tidegate::{AlgorithmKind, Limit};
@@ -85,7 +85,7 @@ macro_rules! limits {
                 match self { $(Self::$Name(algorithm) => Algorithm::counts_denied(algorithm)),* }
             }
 
-            /// The verdict for a key never seen.
+            /// The verdict for a new key.
             pub fn probe_fresh(&self, cost: Cost, now: Timestamp) -> Verdict {
                 match self {
                     $(Self::$Name(algorithm) => {
@@ -106,8 +106,8 @@ macro_rules! limits {
 crate::for_each_algorithm!(limits);
 
 impl AlgorithmKind {
-    /// The algorithm for a quota whose author named none: a token bucket if there is a burst,
-    /// otherwise the sliding window.
+    /// The default algorithm for a quota: a token bucket if it has a burst, otherwise the sliding
+    /// window.
     pub const fn for_quota(quota: &Quota) -> Self {
         match quota.burst() {
             Some(_) => Self::TokenBucket,
@@ -170,7 +170,7 @@ impl Limit {
     }
 }
 
-/// Reads a quota string under the algorithm that suits it; see [`AlgorithmKind::for_quota`].
+/// Parses a quota with its default algorithm; see [`AlgorithmKind::for_quota`].
 impl FromStr for Limit {
     type Err = QuotaError;
 

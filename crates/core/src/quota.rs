@@ -1,4 +1,4 @@
-//! What a user asks for: so many, in so long, with such a burst.
+//! A quota as users write it: an amount per window, with an optional burst.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use crate::{MAX_COUNT, Span};
 
 /// An amount per span of time, with an optional burst.
 ///
-/// Written the way people say it: `100/minute`, `5 per 10s`, `1000/1h burst 200`, `7 per 10 s`. A
+/// Written the way people write it: `100/minute`, `5 per 10s`, `1000/1h burst 200`, `7 per 10 s`. A
 /// quota is only numbers; an algorithm turns it into a [`Limit`](crate::Limit).
 ///
 /// ```
@@ -48,7 +48,7 @@ impl Quota {
         Ok(Self { limit, window, burst: None })
     }
 
-    /// Sets the most that may come at once. Only a token bucket has a burst.
+    /// Sets the most units that can be taken at one moment. Only a token bucket has a burst.
     pub fn with_burst(self, burst: u64) -> Result<Self, QuotaError> {
         if !(1..=MAX_COUNT).contains(&burst) {
             return Err(QuotaError::new(burst, format!("expected a burst of 1 to {MAX_COUNT}")));
@@ -56,7 +56,7 @@ impl Quota {
         Ok(Self { burst: Some(burst), ..self })
     }
 
-    /// Reassembles a quota from numbers that an earlier one has already checked.
+    /// Rebuilds a quota from numbers that were checked when the original quota was made.
     pub(crate) const fn trusted(limit: u64, window: Span, burst: Option<u64>) -> Self {
         Self { limit, window, burst }
     }
@@ -71,7 +71,7 @@ impl Quota {
         self.window
     }
 
-    /// The burst, if one was asked for.
+    /// The burst, if there is one.
     pub const fn burst(&self) -> Option<u64> {
         self.burst
     }
@@ -104,7 +104,7 @@ impl fmt::Display for Quota {
     }
 }
 
-/// A quota, span or limit that is not possible. Shows the value and what was expected.
+/// An invalid quota, span or limit. Shows the value and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaError {
     value: String,
@@ -116,7 +116,7 @@ impl QuotaError {
         Self { value: clip(&value.to_string(), 80), problem: clip(&problem.into(), 240) }
     }
 
-    /// For a caller that refuses a value for reasons of its own: the value, and what was expected.
+    /// An error for a value that the caller itself refuses. `problem` says what was expected.
     pub fn refused(value: impl ToString, problem: impl Into<String>) -> Self {
         Self::new(value, problem)
     }
@@ -135,7 +135,7 @@ impl fmt::Display for QuotaError {
 
 impl std::error::Error for QuotaError {}
 
-/// Error messages are for reading: a megabyte of bad input is not quoted back.
+/// Shortens a text for an error message, so that a megabyte of bad input is not quoted.
 fn clip(text: &str, longest: usize) -> String {
     if text.chars().count() <= longest {
         return text.to_owned();

@@ -1,11 +1,11 @@
-//! Several limits on one request: all of them are paid, or none.
+//! Settles several limits on one request: all of them pay, or none.
 
 use std::ops::DerefMut;
 
 use crate::{Charge, Cost, Verdict};
 
-/// The states behind a list of charges, at one instant. A store lends them for one settlement,
-/// during which nobody else may change them.
+/// The states behind a list of charges, at one instant. A store provides them for one settlement,
+/// during which nothing else may change them.
 pub trait ChargeAccounts {
     /// The verdict on charge `index` if it cost `cost`.
     fn probe(&mut self, index: usize, cost: Cost) -> Verdict;
@@ -25,7 +25,7 @@ pub trait ChargeAccounts {
 /// use tidegate_core::{ChargeAccounts, Charge, Cost, Verdict, settle};
 /// # use tidegate_core::{Fingerprint, Limit, Rule, Timestamp};
 ///
-/// /// ChargeAccounts of keys never seen.
+/// /// Accounts of new keys.
 /// struct Fresh<'a>(&'a [Charge<'a>]);
 ///
 /// impl ChargeAccounts for Fresh<'_> {
@@ -69,7 +69,7 @@ where
         } else {
             accounts.deny(index);
             if charge.rule().limit.counts_denied() {
-                // The denial was counted: less is left than when it was asked for.
+                // The denial was counted, so less remains than the probe reported.
                 verdicts[index].remaining = accounts.probe(index, Cost::PEEK).remaining;
             }
         }
@@ -77,7 +77,7 @@ where
     passes
 }
 
-/// Whether the charge at `index` pays for a request that passes: it has room for it, and if it is a
+/// Whether the charge at `index` pays for a request that passes: its limit has room and, if it is a
 /// shadow, so have all shadow limits of the same policy and caller. Otherwise the policy would have
 /// denied the request, and none of its limits would have paid.
 pub fn pays(charges: &[Charge<'_>], verdicts: &[Verdict], index: usize) -> bool {

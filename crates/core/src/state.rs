@@ -1,4 +1,4 @@
-//! A state under an algorithm: what a store outside this process keeps.
+//! The state of a counter of any algorithm, as stores outside this process rebuild it.
 
 use crate::algorithm::{self, Algorithm};
 use crate::{Cost, Limit, Timestamp, Verdict};
@@ -15,7 +15,7 @@ macro_rules! states {
         /// let now = Timestamp::from_secs(1);
         /// let mut state = CounterState::fresh(&limit);
         /// assert_eq!(state.commit(&limit, Cost::ONE, now).remaining, 4);
-        /// // A state of another algorithm is as good as none.
+        /// // A state of another algorithm counts as a fresh one.
         /// let other = CounterState::FixedWindow(FixedWindow::state(Timestamp::from_secs(9), 5));
         /// assert_eq!(other.probe(&limit, Cost::ONE, now).remaining, 5);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -27,7 +27,7 @@ macro_rules! states {
         }
 
         impl CounterState {
-            /// The state of a key never seen.
+            /// The state of a new key.
             pub fn fresh(limit: &Limit) -> Self {
                 match limit { $(Limit::$Name(_) => Self::$Name(Default::default()),)* }
             }
@@ -64,7 +64,7 @@ macro_rules! states {
                 }
             }
 
-            /// Starts afresh if the state belongs to another algorithm.
+            /// Replaces a state of another algorithm by a fresh one.
             fn under(&mut self, limit: &Limit) -> &mut Self {
                 match (&*self, limit) {
                     $((Self::$Name(_), Limit::$Name(_)) => {})*

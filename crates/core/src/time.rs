@@ -120,7 +120,7 @@ impl Span {
         self.0.div_ceil(MICROS_PER_SEC)
     }
 
-    /// The way people say it: whole seconds, rounded up; for a long span only the two largest
+    /// The way people write it: whole seconds, rounded up; for a long span only the two largest
     /// units, also rounded up.
     ///
     /// ```
@@ -165,7 +165,7 @@ impl From<Duration> for Span {
     }
 }
 
-/// As it is displayed: a decision that is printed for debugging can be read.
+/// The same as `Display`, so that a decision that is printed for debugging is readable.
 impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

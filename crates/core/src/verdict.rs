@@ -1,4 +1,4 @@
-//! What one limit says about one request.
+//! The verdict of one limit on one request.
 
 use crate::Span;
 
@@ -22,10 +22,10 @@ pub struct Verdict {
     pub limit: u64,
     /// The largest cost that would pass now. After a commit, what the request left over.
     pub remaining: u64,
-    /// When the same request would pass if nobody else came. `None` if it passed, and if it can
-    /// never pass because its cost exceeds the limit.
+    /// When the same request would pass if no other request came first. `None` if it passed, and if it
+    /// can never pass because its cost exceeds the limit.
     pub retry_after: Option<Span>,
-    /// When the quota is full again if nobody comes.
+    /// When the quota is full again if no other request comes.
     pub reset_after: Span,
 }
 

@@ -1,4 +1,4 @@
-//! What policies may ask of a request. Nothing is looked up that no policy asks for.
+//! The attributes of a request, for policies and routes. Only attributes that a policy uses are looked up.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use tidegate_http::{RequestFault, only_cookie, only_parameter, only_text};
 use crate::jwt::JwtClaims;
 use crate::request_target::RequestTarget;
 
-/// The attributes that a plan asks for and that are not simply there.
+/// The attributes that a plan uses and that have to be looked up in fields, query, cookies or claims.
 #[derive(Debug, Default)]
 pub(crate) struct AttributeLookup {
-    /// Names of attributes, and where their values are.
+    /// The names of attributes, and the locations of their values.
     values: Vec<(String, AttributeLocation)>,
     rules: RequestRules,
 }
@@ -35,8 +35,8 @@ impl AttributeLookup {
         Self { values: values.collect(), rules: gateway.requests }
     }
 
-    /// Looks them up. One that can be read in two ways is refused: we might count by the one, and the
-    /// service go by the other.
+    /// Looks up all values. A value that can be read in two ways is refused: the gateway could count by
+    /// one reading, and the service use the other.
     pub(crate) fn find(
         &self,
         headers: &HeaderMap,
@@ -44,8 +44,8 @@ impl AttributeLookup {
         claims: Option<&JwtClaims>,
     ) -> Result<AttributeValues, RequestFault> {
         let mut found = AttributeValues::default();
-        for (name, place) in &self.values {
-            let value = match place {
+        for (name, location) in &self.values {
+            let value = match location {
                 AttributeLocation::Header(field, rules) => only_text(headers, field, rules)?,
                 AttributeLocation::Query(part) => {
                     only_parameter(query.unwrap_or_default().as_bytes(), part, &self.rules)?
@@ -63,8 +63,8 @@ impl AttributeLookup {
     }
 }
 
-/// The rules for one field. Its other spelling matters only if it has an underscore itself: fields that
-/// have one and that nobody has named are not forwarded.
+/// The rules for one field. The spelling with underscores matters only if the name has one: any other
+/// field with an underscore is not forwarded anyway.
 pub(crate) fn rules_for_field(name: &str, rules: &RequestRules) -> RequestRules {
     if name.contains('_') { *rules } else { rules.keep_underscores() }
 }
@@ -97,22 +97,21 @@ impl AttributeLocation {
     }
 }
 
-/// The values that were found, by the names of attributes.
+/// The values that were found, with the names of their attributes.
 #[derive(Debug, Default)]
 pub(crate) struct AttributeValues(Vec<(String, Vec<u8>)>);
 
 impl AttributeValues {
-    /// Names and values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
         self.0.iter()
     }
 }
 
-/// Everything that is known of a request.
+/// All attributes of a request, for policies.
 #[derive(Debug)]
 pub(crate) struct RequestAttributes<'r> {
     pub(crate) method: &'r str,
-    pub(crate) asked: &'r RequestTarget<'r>,
+    pub(crate) target: &'r RequestTarget<'r>,
     pub(crate) client: Option<&'r str>,
     pub(crate) route: Option<&'r str>,
     pub(crate) found: &'r AttributeValues,
@@ -123,8 +122,8 @@ impl Attributes for RequestAttributes<'_> {
         match name {
             "ip" => self.client.map(str::as_bytes),
             "method" => Some(self.method.as_bytes()),
-            "host" => Some(self.asked.host.name().as_bytes()),
-            "path" => Some(self.asked.path.as_bytes()),
+            "host" => Some(self.target.host.name().as_bytes()),
+            "path" => Some(self.target.path.as_bytes()),
             "route" => self.route.map(str::as_bytes),
             name => {
                 let found = self.found.iter().find(|(other, _)| other == name);
@@ -134,10 +133,10 @@ impl Attributes for RequestAttributes<'_> {
     }
 }
 
-/// What a route is chosen by.
+/// The attributes that a route is chosen by.
 pub(crate) struct RouteAttributes<'r> {
     pub(crate) method: &'r str,
-    pub(crate) asked: &'r RequestTarget<'r>,
+    pub(crate) target: &'r RequestTarget<'r>,
     pub(crate) headers: &'r HeaderMap,
 }
 
@@ -145,8 +144,8 @@ impl Attributes for RouteAttributes<'_> {
     fn attribute(&self, name: &str) -> Option<&[u8]> {
         match name {
             "method" => Some(self.method.as_bytes()),
-            "host" => Some(self.asked.host.name().as_bytes()),
-            "path" => Some(self.asked.path.as_bytes()),
+            "host" => Some(self.target.host.name().as_bytes()),
+            "path" => Some(self.target.path.as_bytes()),
             name => {
                 let value = self.headers.get(name.strip_prefix("header:")?);
                 value.map(|value| HeaderValue::as_bytes(value).trim_ascii())
@@ -170,12 +169,12 @@ mod tests {
              policies: [{{ name: p, key: ['{key}'], limits: [1/s] }}]"
         );
         let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
-        let wanted = AttributeLookup::by(&plan, plan.gateway().unwrap());
+        let lookup = AttributeLookup::by(&plan, plan.gateway().unwrap());
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        let found = wanted.find(&headers, Some(query), None)?;
+        let found = lookup.find(&headers, Some(query), None)?;
         Ok(found.0.first().map(|(_, value)| String::from_utf8(value.clone()).unwrap()))
     }
 
@@ -190,7 +189,7 @@ mod tests {
             ("query:user", &[], "users=1", None),
             ("cookie:sid", &[("cookie", "a=b; sid=1=2;c=d")], "", Some("1=2")),
             ("cookie:sid", &[("cookie", "xsid=1; sid2=2")], "", None),
-            // However a service trims, nobody is without a name here who has one there.
+            // Trim as leniently as any service: a cookie that it accepts must not be missing here.
             ("cookie:sid", &[("cookie", "sid =1")], "", Some("1")),
             ("cookie:sid", &[("cookie", "a=b; sid = 1 ;c=d")], "", Some("1")),
             ("user", &[("user", "1")], "user=1", None),

@@ -1,4 +1,4 @@
-//! The body of a response, wherever it comes from.
+//! The body of a response to a client: the gateway's own, or streamed from a service.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::buffers::{AnswerBuffer, AnswerChunk};
 use crate::connection::ActiveRequest;
 use crate::upstream::{StallTimer, UpstreamFailure, UpstreamHttp1Body, UpstreamSlot};
 
-/// A body that is on its way to a client, and what ends with it.
+/// A response body on its way to a client, with everything that lasts until its end.
 #[derive(Debug)]
 pub(crate) struct GatewayBody {
     source: GatewayBodySource,
-    /// Written down when all is sent, or when it is clear that it will not be.
+    /// Logged on drop, when the body is sent or aborted.
     record: Option<Box<AccessLogRecord>>,
-    /// Until then the connection is busy.
-    _busy: Option<ActiveRequest>,
-    /// HTTP/2: what of it the client has not taken.
-    outbox: Option<Arc<AnswerBuffer>>,
+    /// Keeps the connection busy until the end of the body.
+    _active: Option<ActiveRequest>,
+    /// HTTP/2: the bytes that the client has not read.
+    buffer: Option<Arc<AnswerBuffer>>,
 }
 
 #[derive(Debug)]
@@ -32,12 +32,12 @@ enum GatewayBodySource {
     H2(Box<UpstreamHttp2Body>),
 }
 
-/// A body that comes over HTTP/2.
+/// A body that a service sends over HTTP/2.
 #[derive(Debug)]
 struct UpstreamHttp2Body {
     body: Incoming,
-    lease: Option<UpstreamSlot>,
-    patience: StallTimer,
+    slot: Option<UpstreamSlot>,
+    stall_timer: StallTimer,
     idle: Duration,
 }
 
@@ -47,28 +47,28 @@ impl GatewayBody {
     }
 
     pub(crate) const fn whole(bytes: Bytes) -> Self {
-        Self { source: GatewayBodySource::Whole(bytes), record: None, _busy: None, outbox: None }
+        Self { source: GatewayBodySource::Whole(bytes), record: None, _active: None, buffer: None }
     }
 
     pub(crate) fn streamed(body: UpstreamHttp1Body) -> Self {
         Self { source: GatewayBodySource::Streamed(Box::new(body)), ..Self::empty() }
     }
 
-    pub(crate) fn of_h2(body: Incoming, lease: UpstreamSlot, idle: Duration) -> Self {
-        let (lease, patience) = (Some(lease), StallTimer::default());
-        let body = UpstreamHttp2Body { body, lease, patience, idle };
+    pub(crate) fn of_h2(body: Incoming, slot: UpstreamSlot, idle: Duration) -> Self {
+        let (slot, stall_timer) = (Some(slot), StallTimer::default());
+        let body = UpstreamHttp2Body { body, slot, stall_timer, idle };
         Self { source: GatewayBodySource::H2(Box::new(body)), ..Self::empty() }
     }
 
-    /// Writes the request down when the body has ended.
+    /// Logs the request when the body has ended.
     pub(crate) fn with_record(self, record: Option<Box<AccessLogRecord>>) -> Self {
         Self { record, ..self }
     }
 
-    /// The connection is busy until the body has ended.
-    pub(crate) fn with_active_request(self, busy: ActiveRequest) -> Self {
-        let outbox = busy.buffers().map(AnswerBuffer::new);
-        Self { _busy: Some(busy), outbox, ..self }
+    /// Keeps the connection busy until the body has ended.
+    pub(crate) fn with_active_request(self, active: ActiveRequest) -> Self {
+        let buffer = active.buffers().map(AnswerBuffer::new);
+        Self { _active: Some(active), buffer, ..self }
     }
 
     fn poll_source(
@@ -94,15 +94,15 @@ impl UpstreamHttp2Body {
         let frame = match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(frame) => frame.map(|frame| frame.map_err(|_| UpstreamFailure::Closed)),
             Poll::Pending => {
-                ready!(self.patience.poll_expired(self.idle, cx));
+                ready!(self.stall_timer.poll_expired(self.idle, cx));
                 Some(Err(UpstreamFailure::Timeout))
             }
         };
-        self.patience.restart();
+        self.stall_timer.restart();
         if let Some(Err(failure)) = &frame
-            && let Some(lease) = self.lease.take()
+            && let Some(slot) = self.slot.take()
         {
-            lease.fail(failure);
+            slot.fail(failure);
         }
         Poll::Ready(frame)
     }
@@ -116,8 +116,8 @@ impl HttpBody for GatewayBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<AnswerChunk>, UpstreamFailure>>> {
-        if let Some(outbox) = &self.outbox {
-            ready!(outbox.poll_room(cx));
+        if let Some(buffer) = &self.buffer {
+            ready!(buffer.poll_room(cx));
         }
         let frame = ready!(self.poll_source(cx));
         if let Some(record) = &mut self.record {
@@ -127,8 +127,8 @@ impl HttpBody for GatewayBody {
                 None => {}
             }
         }
-        let piece = |bytes| AnswerChunk::new(bytes, self.outbox.as_ref());
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(piece))))
+        let chunk = |bytes| AnswerChunk::new(bytes, self.buffer.as_ref());
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,5 +1,5 @@
-//! Memory for what waits: answers that clients do not take, bodies that services do not take, and
-//! requests in line. All of it together is bounded, and so is what one HTTP/2 connection gets of it.
+//! Bounds on buffered data: responses that clients do not read, request bodies that services do not
+//! read, and requests in queues. There is one bound for all of them, and one for each HTTP/2 connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 
-/// The memory of all connections together.
+/// The memory that all connections together can use for buffered data.
 #[derive(Debug)]
 pub(crate) struct BufferBudget {
     most: usize,
@@ -16,7 +16,7 @@ pub(crate) struct BufferBudget {
     refused: AtomicU64,
 }
 
-/// Some of it, until this is dropped.
+/// A part of the budget, released on drop.
 #[derive(Debug)]
 pub(crate) struct BufferReservation {
     budget: Arc<BufferBudget>,
@@ -28,7 +28,7 @@ impl BufferBudget {
         Arc::new(Self { most, used: AtomicUsize::new(0), refused: AtomicU64::new(0) })
     }
 
-    /// So many bytes, if they are left. Whoever gets none is refused.
+    /// Reserves `bytes`, or counts a refusal if not enough is left.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<BufferReservation> {
         if self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > self.most {
             self.release(bytes);
@@ -42,7 +42,7 @@ impl BufferBudget {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Somebody is refused because nothing is left.
+    /// Counts a request that is refused because the budget is used up.
     pub(crate) fn count_refusal(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -66,22 +66,22 @@ impl Drop for BufferReservation {
     }
 }
 
-/// What waits on one HTTP/2 connection.
+/// The buffered data of one HTTP/2 connection.
 #[derive(Debug)]
 pub(crate) struct Http2Buffers {
     budget: Arc<BufferBudget>,
     answers: Mutex<AnswerBacklog>,
-    /// How many bodies of requests are under way, and the memory for them.
+    /// The number of request bodies under way, and the memory that they share.
     uploads: Mutex<(usize, Option<BufferReservation>)>,
 }
 
-/// The answers of one connection. All of it is looked at and changed under one lock: otherwise the last
-/// piece might leave between a look and the sleep that follows it, and nobody would be woken.
+/// The unsent responses of one connection. One lock guards both fields: otherwise the last chunk could
+/// leave between a check and the sleep that follows, and no waker would be called.
 #[derive(Debug, Default)]
 struct AnswerBacklog {
-    /// Bytes that the client has not taken.
+    /// Bytes that the client has not read.
     waiting: usize,
-    /// Answers that go on when less of them waits, or less of all: at most one entry for each.
+    /// Responses that wait for room, by number: at most one entry for each.
     sleepers: Vec<(usize, Waker)>,
 }
 
@@ -98,12 +98,13 @@ impl Http2Buffers {
         &self.budget
     }
 
-    /// How much may wait here.
+    /// How many bytes can wait here. With the budget used up, each response has one chunk at a time.
     fn max_waiting(&self) -> usize {
         if self.budget.is_used_up() { 1 } else { MOST_WAITING }
     }
 
-    /// Room for the bodies that the client sends: all of them share one window. `None` if there is none.
+    /// Reserves memory for a request body. All bodies of a connection share one window, so only the first
+    /// takes from the budget. `None` if the budget is used up.
     pub(crate) fn reserve_upload(self: &Arc<Self>) -> Option<UploadReservation> {
         let mut uploads = self.uploads.lock();
         if uploads.0 == 0 {
@@ -114,7 +115,7 @@ impl Http2Buffers {
     }
 }
 
-/// Room for the body of a request, until this is dropped.
+/// Memory for the body of a request, released on drop.
 #[derive(Debug)]
 pub(crate) struct UploadReservation(Arc<Http2Buffers>);
 
@@ -128,7 +129,7 @@ impl Drop for UploadReservation {
     }
 }
 
-/// What waits of one answer.
+/// The unsent bytes of one response.
 #[derive(Debug)]
 pub(crate) struct AnswerBuffer {
     connection: Arc<Http2Buffers>,
@@ -140,8 +141,8 @@ impl AnswerBuffer {
         Arc::new(Self { connection, waiting: AtomicUsize::new(0) })
     }
 
-    /// Resolves when the next piece may be made. An answer of which nothing waits always goes on, so
-    /// that others which nobody reads do not hold it up.
+    /// Resolves when the next chunk can be produced. A response with no unsent bytes always continues, so
+    /// that unread responses do not block it.
     pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
         let mut answers = self.connection.answers.lock();
         let is_free = self.waiting.load(Ordering::Relaxed) == 0;
@@ -161,7 +162,8 @@ impl AnswerBuffer {
         self.connection.budget.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Wakes all answers if the connection has room again, or else this one if nothing of it waits.
+    /// Wakes all responses if the connection has room again, or else only this one if it has no unsent
+    /// bytes.
     fn sub(&self, bytes: usize) {
         self.connection.budget.release(bytes);
         let mut answers = self.connection.answers.lock();
@@ -178,13 +180,13 @@ impl AnswerBuffer {
         woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Tells the answers of a connection apart.
+    /// Identifies a response within its connection.
     fn number(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 }
 
-/// A piece of an answer. It is counted until it has left, or is given up.
+/// A chunk of a response body, counted until it is sent or dropped.
 #[derive(Debug)]
 pub(crate) struct AnswerChunk {
     bytes: Bytes,
@@ -192,11 +194,11 @@ pub(crate) struct AnswerChunk {
 }
 
 impl AnswerChunk {
-    pub(crate) fn new(bytes: Bytes, outbox: Option<&Arc<AnswerBuffer>>) -> Self {
-        let counted = outbox.map(|outbox| {
+    pub(crate) fn new(bytes: Bytes, buffer: Option<&Arc<AnswerBuffer>>) -> Self {
+        let counted = buffer.map(|buffer| {
             let length = bytes.len();
-            outbox.add(length);
-            (Arc::clone(outbox), length)
+            buffer.add(length);
+            (Arc::clone(buffer), length)
         });
         Self { bytes, counted }
     }
@@ -204,8 +206,8 @@ impl AnswerChunk {
 
 impl Drop for AnswerChunk {
     fn drop(&mut self) {
-        if let Some((outbox, length)) = self.counted.take() {
-            outbox.sub(length);
+        if let Some((buffer, length)) = self.counted.take() {
+            buffer.sub(length);
         }
     }
 }
@@ -228,17 +230,17 @@ impl Buf for AnswerChunk {
     }
 }
 
-/// What may wait on one connection. Beyond that, each answer has one piece.
+/// Unsent bytes on one connection. Beyond that, each response has one chunk at a time.
 const MOST_WAITING: usize = 1 << 20;
-/// What a client may send on one connection before a service takes it.
+/// Bytes of request bodies that a client can send on one connection before a service reads them.
 pub(crate) const UPLOAD_WINDOW: u32 = 256 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn is_ready(outbox: &AnswerBuffer) -> bool {
-        outbox.poll_room(&Context::from_waker(Waker::noop())).is_ready()
+    fn is_ready(buffer: &AnswerBuffer) -> bool {
+        buffer.poll_room(&Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
@@ -247,16 +249,16 @@ mod tests {
         let connection = Arc::new(Http2Buffers::new(Arc::clone(&budget)));
         let (first, second) =
             (AnswerBuffer::new(Arc::clone(&connection)), AnswerBuffer::new(connection));
-        let piece = |outbox| AnswerChunk::new(Bytes::from(vec![0; 64 << 10]), Some(outbox));
-        let mut pieces = Vec::new();
+        let chunk = |buffer| AnswerChunk::new(Bytes::from(vec![0; 64 << 10]), Some(buffer));
+        let mut chunks = Vec::new();
         while is_ready(&first) {
-            pieces.push(piece(&first));
+            chunks.push(chunk(&first));
         }
-        assert_eq!(pieces.len(), 16);
+        assert_eq!(chunks.len(), 16);
         assert!(is_ready(&second));
-        let one = piece(&second);
+        let one = chunk(&second);
         assert!(!is_ready(&second));
-        drop(pieces);
+        drop(chunks);
         assert!(is_ready(&second) && is_ready(&first));
         drop(one);
         assert_eq!(budget.used(), 0);
@@ -275,17 +277,17 @@ mod tests {
         let connection = Arc::new(Http2Buffers::new(BufferBudget::new(64 << 20)));
         let (unread, read) =
             (AnswerBuffer::new(Arc::clone(&connection)), AnswerBuffer::new(connection));
-        let _pieces: Vec<_> = (0..20)
+        let _chunks: Vec<_> = (0..20)
             .map(|_| AnswerChunk::new(Bytes::from(vec![0; 64 << 10]), Some(&unread)))
             .collect();
-        let piece = AnswerChunk::new(Bytes::from_static(b"a piece"), Some(&read));
+        let chunk = AnswerChunk::new(Bytes::from_static(b"a piece"), Some(&read));
         let count = Arc::new(WakeCounter(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&count));
         for _ in 0..3 {
             assert!(read.poll_room(&Context::from_waker(&waker)).is_pending());
         }
-        drop(piece);
-        assert_eq!(count.0.load(Ordering::Relaxed), 1, "woken once, though it has asked thrice");
+        drop(chunk);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1, "woken once, though polled three times");
         assert!(is_ready(&read) && !is_ready(&unread));
     }
 
@@ -297,14 +299,14 @@ mod tests {
         let uploads: Vec<_> = connections.iter().filter_map(Http2Buffers::reserve_upload).collect();
         assert_eq!((uploads.len(), budget.refusals()), (4, 1));
         assert!(budget.is_used_up());
-        // More bodies on the same connection need no more.
+        // More bodies on the same connection share its reservation.
         assert!(connections[0].reserve_upload().is_some());
         assert!(budget.reserve(1).is_none());
-        let outbox = AnswerBuffer::new(Arc::clone(&connections[4]));
-        let _piece = AnswerChunk::new(Bytes::from_static(b"x"), Some(&outbox));
-        assert!(!is_ready(&outbox));
+        let buffer = AnswerBuffer::new(Arc::clone(&connections[4]));
+        let _chunk = AnswerChunk::new(Bytes::from_static(b"x"), Some(&buffer));
+        assert!(!is_ready(&buffer));
         drop(uploads);
-        assert!(is_ready(&outbox));
+        assert!(is_ready(&buffer));
         assert_eq!(budget.used(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! Requests whose responses tell what they cost: they are seen through even if the client has gone.
-//! Otherwise whoever hangs up in time would pay nothing for what the service does.
+//! Requests whose cost depends on the response: their work continues even if the client disconnects.
+//! Otherwise a client that disconnects in time would pay nothing for the work of the service.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,17 +9,17 @@ use std::task::{Context, Poll, ready};
 
 use tokio::runtime::Handle;
 
-/// Whether a request has left for its service: from then on it may be worked on.
+/// Whether a request was sent to its service: from then on the service may work on it.
 #[derive(Debug, Default)]
 pub(crate) struct SentFlag(AtomicBool);
 
 impl SentFlag {
-    /// The next thing that happens is that it leaves.
+    /// The request is about to be sent.
     pub(crate) fn set_sent(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// No byte of it has left after all.
+    /// No byte of the request was sent after all.
     pub(crate) fn clear_sent(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
@@ -29,22 +29,22 @@ impl SentFlag {
     }
 }
 
-/// Work on a request that goes on by itself when nobody waits for it any more, if the request has left.
+/// Work on a request. If it is dropped after the request was sent, it continues in a task of its own.
 ///
-/// The timeouts of the service bound how long it goes on, and `max_requests` how much of it there is:
+/// The timeouts of the service bound its duration, and `max_requests` bounds the number of such tasks:
 /// the request counts as under way until the end.
 pub(crate) struct DetachableWork<T: Send + 'static> {
-    /// Until the end.
+    /// `None` once the work is done.
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    departure: Arc<SentFlag>,
+    sent_flag: Arc<SentFlag>,
 }
 
 impl<T: Send + 'static> DetachableWork<T> {
     pub(crate) fn new(
-        departure: Arc<SentFlag>,
+        sent_flag: Arc<SentFlag>,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Self {
-        Self { work: Some(Box::pin(work)), departure }
+        Self { work: Some(Box::pin(work)), sent_flag }
     }
 }
 
@@ -52,7 +52,7 @@ impl<T: Send + 'static> Future for DetachableWork<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // Polled again after its end, which only a broken executor does.
+        // Only a broken executor polls again after the end.
         let Some(work) = &mut self.work else { return Poll::Pending };
         let done = ready!(work.as_mut().poll(cx));
         self.work = None;
@@ -62,7 +62,7 @@ impl<T: Send + 'static> Future for DetachableWork<T> {
 
 impl<T: Send + 'static> Drop for DetachableWork<T> {
     fn drop(&mut self) {
-        if let Some(work) = self.work.take().filter(|_| self.departure.is_sent())
+        if let Some(work) = self.work.take().filter(|_| self.sent_flag.is_sent())
             && let Ok(runtime) = Handle::try_current()
         {
             runtime.spawn(async move { drop(work.await) });
@@ -72,7 +72,7 @@ impl<T: Send + 'static> Drop for DetachableWork<T> {
 
 impl<T: Send + 'static> fmt::Debug for DetachableWork<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DetachableWork").field("departure", &self.departure).finish_non_exhaustive()
+        f.debug_struct("DetachableWork").field("sent_flag", &self.sent_flag).finish_non_exhaustive()
     }
 }
 
@@ -81,21 +81,21 @@ mod tests {
     use super::*;
     use tokio::sync::oneshot;
 
-    /// Work that waits for a word, and whether it has heard it in the end.
-    async fn dropped(has_left: bool) -> bool {
-        let (word, heard) = oneshot::channel::<()>();
+    /// Whether work that waits for a signal finishes after it is dropped.
+    async fn dropped(is_sent: bool) -> bool {
+        let (resume, resumed) = oneshot::channel::<()>();
         let (end, ended) = oneshot::channel();
-        let departure = Arc::new(SentFlag::default());
-        let mut work = Box::pin(DetachableWork::new(Arc::clone(&departure), async move {
-            let _ = heard.await;
+        let sent_flag = Arc::new(SentFlag::default());
+        let mut work = Box::pin(DetachableWork::new(Arc::clone(&sent_flag), async move {
+            let _ = resumed.await;
             let _ = end.send(());
         }));
         std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await;
-        if has_left {
-            departure.set_sent();
+        if is_sent {
+            sent_flag.set_sent();
         }
         drop(work);
-        let _ = word.send(());
+        let _ = resume.send(());
         ended.await.is_ok()
     }
 

@@ -1,50 +1,50 @@
-//! Denials that need no token. Whoever is over a limit anyway is told so before a signature is verified:
-//! a flood of forged tokens would otherwise cost more than one without.
+//! Denials that do not depend on the token. They come before the signature is verified: otherwise a flood
+//! of forged tokens would cost more than a flood without tokens.
 
 use tidegate::config::{PlannedPolicy, Precision};
 use tidegate::{Decision, RequestCharges, Store};
 use tidegate_server::App;
 
-/// The limits that need no claim and deny, and the denial. `None` where it takes a token to tell, or more
-/// than a look at what is here. Then nothing was taken, and the request is decided about as a whole.
+/// The charges that do not depend on claims, and their denial. `None` if they do not deny, or if finding
+/// out would take more than local state. Then nothing was taken, and the request is decided as a whole.
 pub(crate) async fn deny_without_token<'p, S: Store>(
     app: &App<S>,
-    owed: &RequestCharges<'p>,
+    charges: &RequestCharges<'p>,
 ) -> Option<(RequestCharges<'p>, Decision)> {
-    // Both depend on all policies.
-    if owed.cost_fault().is_some() || owed.exceeds_max_charges() {
+    // Both depend on all policies, including those with claims.
+    if charges.cost_fault().is_some() || charges.exceeds_max_charges() {
         return None;
     }
-    let needs_no_claim = |it: &usize| owed.policy(*it).is_some_and(|it| !it.uses_claims());
-    let owed = owed.subset((0..owed.charges().len()).filter(needs_no_claim));
-    if owed.is_empty() || !is_denied(app, &owed).await {
+    let needs_no_claim = |it: &usize| charges.policy(*it).is_some_and(|it| !it.uses_claims());
+    let charges = charges.subset((0..charges.charges().len()).filter(needs_no_claim));
+    if charges.is_empty() || !is_denied(app, &charges).await {
         return None;
     }
-    let attempt = app.attempt(&owed).await;
+    let attempt = app.attempt(&charges).await;
     if !attempt.decision().is_allowed() {
-        let decision = app.conclude(&owed, attempt);
-        return Some((owed, decision));
+        let decision = app.conclude(&charges, attempt);
+        return Some((charges, decision));
     }
-    // There is room by now. What was taken is taken again together with all else, and counted then.
-    let _ = app.limiter().undo(&owed, attempt.decision()).await;
+    // There is room by now. The charges are undone here, and taken and counted with all the others later.
+    let _ = app.limiter().undo(&charges, attempt.decision()).await;
     None
 }
 
-/// Whether nothing is left, as far as that shows without asking a store elsewhere.
-async fn is_denied<S: Store>(app: &App<S>, owed: &RequestCharges<'_>) -> bool {
-    let policies = || (0..owed.charges().len()).filter_map(|index| owed.policy(index));
-    // Those who wait in line are not denied yet.
+/// Whether a limit is used up, as far as that is known without a request to a remote store.
+async fn is_denied<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> bool {
+    let policies = || (0..charges.charges().len()).filter_map(|index| charges.policy(index));
+    // A request that can wait in a queue is not denied yet.
     if policies().any(|policy| policy.max_wait().is_some()) {
         return false;
     }
     if !app.limiter().is_remote() {
-        return !app.limiter().peek(owed).await.is_allowed();
+        return !app.limiter().peek(charges).await.is_allowed();
     }
-    // A denial that is remembered. A lease would be taken from.
+    // Only a cached denial counts below. With a lease, `try_decide` would take from it.
     let is_leased = |policy: &PlannedPolicy| matches!(policy.precision(), Precision::Leased { .. });
     if policies().any(is_leased) {
         return false;
     }
-    let remembered = app.limiter().try_decide(owed);
+    let remembered = app.limiter().try_decide(charges);
     remembered.is_some_and(|decision| !decision.is_allowed())
 }

@@ -1,5 +1,5 @@
-//! Properties of what reads hostile bytes. The targets in `fuzz/` search for inputs that break them, and
-//! ordinary tests hold them to the corpora.
+//! Properties of the code that reads hostile bytes. The targets in `fuzz/` search for inputs that break
+//! them, and ordinary tests check them on the corpora.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,13 +22,13 @@ pub fn response(bytes: &[u8]) {
     upstream::fuzz::response(bytes);
 }
 
-/// A token is believed only if it was signed, and only in its time.
+/// A token is accepted only with a valid signature, and only during its lifetime.
 pub fn jwt(bytes: &[u8]) {
     jwt::fuzz::token(bytes);
 }
 
-/// What is forwarded is what was counted: the path of the target that a service gets is, in normal form, the path
-/// that policies saw, and whoever reads the forwarded request by the same rules sees the same.
+/// The forwarded request is the counted one: the path that a service gets is, in normal form, the path that
+/// policies saw, and reading the forwarded request by the same rules gives the same result.
 ///
 /// The first line is a method and a target, and each further line a field.
 pub fn asked(bytes: &[u8]) {
@@ -39,18 +39,18 @@ pub fn asked(bytes: &[u8]) {
         strict.keep_encoded_slashes().path_parameters(PathParameters::Keep),
         strict.path_parameters(PathParameters::Strip),
     ] {
-        let Ok(asked) = RequestTarget::read(&parts, &rules) else { continue };
-        let (path, target) = (&*asked.path, &*asked.path_and_query);
+        let Ok(read) = RequestTarget::read(&parts, &rules) else { continue };
+        let (path, target) = (&*read.path, &*read.path_and_query);
         let normal = |text: &str| tidegate::path_in_normal_form(text.as_bytes()).into_owned();
-        assert_eq!(normal(path), path.as_bytes(), "the path has a normal form that is another");
+        assert_eq!(normal(path), path.as_bytes(), "the path is not in normal form");
         assert_eq!(normal(target), path.as_bytes(), "{target} is forwarded, and {path} counted");
         let mut forwarded = parts.clone();
         forwarded.uri = target.parse().expect("a target that was read");
-        forwarded.headers.insert(HOST, asked.host.text().parse().expect("a host that was read"));
+        forwarded.headers.insert(HOST, read.host.text().parse().expect("a host that was read"));
         let again =
-            RequestTarget::read(&forwarded, &rules).expect("what is forwarded is not refused");
+            RequestTarget::read(&forwarded, &rules).expect("a forwarded request is not refused");
         assert_eq!((&*again.path, &*again.path_and_query), (path, target));
-        assert_eq!(again.host, asked.host);
+        assert_eq!(again.host, read.host);
     }
 }
 

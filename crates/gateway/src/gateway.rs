@@ -1,4 +1,4 @@
-//! The gateway that all workers share.
+//! The gateway that all workers share: it follows the plan, and rebuilds its services when it changes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +18,8 @@ use crate::runtime::GatewayRuntime;
 use crate::services::{GatewayError, GatewayServices};
 use crate::upstream::health;
 
-/// Where requests go, by the plan of now. Follows a plan that is replaced: services that stay keep
-/// their connections and what is known of them.
+/// The routes and services of the current plan. When the plan is replaced, the services that stay keep
+/// their connections and their state.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -29,75 +29,76 @@ use crate::upstream::health;
 ///
 /// let text = "policies: [{ name: demo, key: [ip], limits: [100/minute] }]";
 /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
-/// // What the file does not say, a command line may.
-/// let upstream = gateway::Gateway::to("http://127.0.0.1:3000")?;
+/// // The file describes no gateway, so the caller provides one.
+/// let upstream = gateway::GatewayPlan::to("http://127.0.0.1:3000")?;
 /// let gateway = Gateway::new(Arc::new(plan), Some(upstream))?;
 /// assert_eq!(gateway.listen(), ["127.0.0.1:8000"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Gateway {
-    /// For plans that do not describe one.
+    /// For plans that do not describe a gateway.
     fallback: Option<gateway::GatewayPlan>,
     current: ArcSwap<GatewayRuntime>,
-    /// For the plan that comes next.
+    /// Prepared for the next plan.
     ready: Mutex<Option<Arc<GatewayServices>>>,
-    /// The files of a plan that could not be followed because of one of them.
+    /// The files of a plan that was refused because of one of them: a change can make it acceptable.
     missed: Mutex<NamedFiles>,
-    /// Held by whoever makes the next one; the plan that could not be followed, if one could not.
+    /// Locked while the next runtime is built. Holds the last plan that was refused, so that it is
+    /// reported once.
     renewal: Mutex<Option<Arc<Plan>>>,
-    pub(crate) lines: WaitQueues,
-    /// Memory for what waits.
+    pub(crate) queues: WaitQueues,
+    /// Memory for buffered bodies and queued requests.
     pub(crate) budget: Arc<BufferBudget>,
     checks: Mutex<Vec<AbortHandle>>,
 }
 
 impl Gateway {
-    /// As the plan describes it, or else as `fallback` does.
+    /// Builds the gateway that the plan describes, or else the one in `fallback`.
     pub fn new(
         plan: Arc<Plan>,
         fallback: Option<gateway::GatewayPlan>,
     ) -> Result<Self, GatewayError> {
-        let Some(about) = plan.gateway().or(fallback.as_ref()).cloned() else {
+        let Some(config) = plan.gateway().or(fallback.as_ref()).cloned() else {
             return Err(GatewayError::new("no gateway: expected \"gateway\" in the file"));
         };
-        let services = Arc::new(GatewayServices::new(about, None, &mut NamedFiles::default())?);
+        let services = Arc::new(GatewayServices::new(config, None, &mut NamedFiles::default())?);
         Ok(Self {
             current: ArcSwap::from_pointee(GatewayRuntime::new(plan, services)),
             fallback,
             ready: Mutex::new(None),
             missed: Mutex::default(),
             renewal: Mutex::new(None),
-            lines: WaitQueues::default(),
+            queues: WaitQueues::default(),
             budget: BufferBudget::new(DEFAULT_BUDGET),
             checks: Mutex::new(Vec::new()),
         })
     }
 
-    /// With this many bytes of memory for what waits: answers over HTTP/2 that clients do not take,
-    /// bodies over HTTP/2 that services do not take, and requests in line. By default 256 MiB.
+    /// Bounds the memory for buffered data: responses over HTTP/2 that clients do not read, request
+    /// bodies over HTTP/2 that services do not read, and requests in queues. 256 MiB by default.
     #[must_use]
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.budget = BufferBudget::new(bytes);
         self
     }
 
-    /// Where to listen. A change of it needs a restart.
+    /// The addresses to listen on. Changing them needs a restart.
     pub fn listen(&self) -> Vec<String> {
         self.current.load().services.gateway.listen.clone()
     }
 
-    /// How many lines of the access log were lost: its file is slow, or full.
+    /// How many lines of the access log were lost because its file was too slow or its disk full.
     pub fn lost_log_lines(&self) -> u64 {
         self.current.load().services.lost_lines.load(Ordering::Relaxed)
     }
 
-    /// How many signatures of tokens were verified, whatever came of it.
+    /// How many token signatures were verified, valid or not.
     pub fn verified_signatures(&self) -> u64 {
         self.current.load().services.signatures.load(Ordering::Relaxed)
     }
 
-    /// What requests go by under this plan.
+    /// The runtime for requests under this plan.
     pub(crate) fn runtime(&self, plan: &Arc<Plan>) -> Arc<GatewayRuntime> {
         let current = self.current.load();
         if Arc::ptr_eq(&current.plan, plan) {
@@ -107,8 +108,8 @@ impl Gateway {
         self.renew(plan)
     }
 
-    /// The first request under a new plan makes the gateway anew; others go by the old one until it
-    /// is there. A plan that cannot be followed is reported once.
+    /// The first request under a new plan builds the runtime; others use the old one meanwhile. A plan
+    /// that cannot be followed is reported once.
     #[cold]
     fn renew(&self, plan: &Arc<Plan>) -> Arc<GatewayRuntime> {
         let Some(mut refused) = self.renewal.try_lock() else { return self.current.load_full() };
@@ -127,7 +128,7 @@ impl Gateway {
                 renewed
             }
             Err(error) => {
-                let message = format!("{error}\nthe gateway stays as it was, its limits too");
+                let message = format!("{error}\nthe gateway keeps its previous configuration");
                 log::emit(LogLevel::Warn, "gateway_refused", &message, &[]);
                 *refused = Some(Arc::clone(plan));
                 current
@@ -135,30 +136,30 @@ impl Gateway {
         }
     }
 
-    /// Those that are ready for this plan, or those of now if it changes nothing about them. Only for a
-    /// plan that came past [`prepare`](PlanFollower::prepare) files are read here.
+    /// The services prepared for this plan, or the current ones if the plan does not change them. Files
+    /// are read here only for a plan that was not announced by [`prepare`](PlanFollower::prepare).
     fn services(
         &self,
         plan: &Plan,
         current: &Arc<GatewayServices>,
     ) -> Result<Arc<GatewayServices>, GatewayError> {
-        let about = self.config_for(plan)?;
-        if let Some(ready) = self.ready.lock().take_if(|ready| ready.gateway == *about) {
+        let config = self.config_for(plan)?;
+        if let Some(ready) = self.ready.lock().take_if(|ready| ready.gateway == *config) {
             return Ok(ready);
         }
-        if current.gateway == *about {
+        if current.gateway == *config {
             return Ok(Arc::clone(current));
         }
         let mut files = NamedFiles::default();
-        Ok(Arc::new(GatewayServices::new(about.clone(), Some(current), &mut files)?))
+        Ok(Arc::new(GatewayServices::new(config.clone(), Some(current), &mut files)?))
     }
 
     fn config_for<'a>(&'a self, plan: &'a Plan) -> Result<&'a gateway::GatewayPlan, GatewayError> {
-        let about = plan.gateway().or(self.fallback.as_ref());
-        about.ok_or_else(|| GatewayError::new("the file has no gateway any more"))
+        let config = plan.gateway().or(self.fallback.as_ref());
+        config.ok_or_else(|| GatewayError::new("the file has no gateway: expected one, as before"))
     }
 
-    /// Asks services whether they are well, on the runtime of the caller, until dropped.
+    /// Starts the health checks of the current services on the caller's runtime, and stops the old ones.
     pub(crate) fn restart_health_checks(&self) {
         let mut checks = self.checks.lock();
         checks.drain(..).for_each(|check| check.abort());
@@ -167,7 +168,7 @@ impl Gateway {
         }
     }
 
-    /// The same, unless somebody does already.
+    /// Starts the health checks unless some are running: one worker runs them for all.
     pub(crate) fn ensure_health_checks(&self) {
         if self.checks.lock().iter().all(AbortHandle::is_finished) {
             self.restart_health_checks();
@@ -175,22 +176,22 @@ impl Gateway {
     }
 }
 
-/// A plan takes effect only with all that it names. Otherwise its policies would be in effect at other
-/// doors and not here, or here without the tokens that they tell callers apart by.
+/// A plan takes effect only together with the files that it names. Otherwise its policies would apply to
+/// other listeners but not here, or here without the tokens that identify callers.
 impl PlanFollower for Gateway {
     fn prepare(&self, plan: &Plan) -> Result<(), String> {
         let before = Arc::clone(&self.current.load().services);
         let mut files = NamedFiles::default();
         let services = self
             .config_for(plan)
-            .and_then(|about| GatewayServices::new(about.clone(), Some(&before), &mut files));
+            .and_then(|config| GatewayServices::new(config.clone(), Some(&before), &mut files));
         *self.missed.lock() = if services.is_ok() { NamedFiles::default() } else { files };
         *self.ready.lock() = Some(Arc::new(services.map_err(|error| error.to_string())?));
         Ok(())
     }
 
     fn refresh(&self) -> Vec<String> {
-        // What waits for its plan was made of the same files, or of those that come next.
+        // The prepared services may have read the same files, so they are refreshed too.
         let waiting = self.ready.lock().clone();
         let renewed = waiting.as_ref().and_then(|it| it.refreshed().0).map(Arc::new);
         if let (Some(waiting), Some(renewed)) = (waiting, renewed)
@@ -199,7 +200,7 @@ impl PlanFollower for Gateway {
             *ready = renewed;
         }
         loop {
-            // Read before anybody waits: a file system may hang.
+            // Read the files before taking the lock: a file system can hang.
             let current = self.current.load_full();
             let (services, problems) = current.services.refreshed();
             let Some(services) = services else { return problems };
@@ -209,7 +210,7 @@ impl PlanFollower for Gateway {
             }
             let plan = Arc::clone(&current.plan);
             self.current.store(Arc::new(GatewayRuntime::new(plan, Arc::new(services))));
-            // Where nobody serves, nobody checks.
+            // Health checks run only while a worker serves.
             if !self.checks.lock().is_empty() && Handle::try_current().is_ok() {
                 self.restart_health_checks();
             }
@@ -232,5 +233,5 @@ impl Drop for Gateway {
 }
 
 const DEFAULT_BUDGET: usize = 256 << 20;
-/// How often connections that nobody uses are looked for.
+/// How often idle connections to services are closed.
 pub(crate) const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(10);

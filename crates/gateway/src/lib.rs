@@ -1,10 +1,10 @@
-//! The gateway: a reverse proxy that limits.
+//! The gateway: a reverse proxy with rate limits.
 //!
-//! [`Gateway`] says where requests go, according to a plan; [`serve`] answers on a listener. A
-//! request is either unambiguous or refused, becomes charges like any other, and is written anew
-//! for the service that its route leads to. Bodies are passed on as they come, in both directions.
+//! [`Gateway`] holds the routes and services of a plan; [`serve`] answers requests on a listener. An
+//! ambiguous request is refused. Any other request is charged like a check, and is written anew for
+//! the service of its route. Bodies are streamed in both directions.
 
-// What is to be said goes through the server's log: anything else among its lines is no JSON.
+// Output goes through the server's log: any other text between its lines would not be JSON.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod access_log;

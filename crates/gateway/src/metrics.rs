@@ -1,4 +1,4 @@
-//! What operators see of services, on the page of metrics.
+//! The gateway's metrics: services, buffers, the access log, and token signatures.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +8,7 @@ use tidegate_server::{MetricFamily, MetricSource};
 use crate::Gateway;
 use crate::upstream::{UpstreamCluster, UpstreamResult};
 
-/// The services of a gateway, while there is one.
+/// A source of metrics about a gateway, as long as the gateway exists.
 #[derive(Debug)]
 pub(crate) struct ServiceMetrics(Weak<Gateway>);
 
@@ -30,58 +30,58 @@ impl MetricSource for ServiceMetrics {
             MetricFamily {
                 name: "tidegate_upstream_requests_total",
                 kind: "counter",
-                help: "Requests that the gateway had for a service, by what became of them.",
+                help: "Requests of the gateway to a service, by result.",
                 samples: requests,
             },
             MetricFamily {
                 name: "tidegate_upstream_addresses",
                 kind: "gauge",
-                help: "Addresses that a service has.",
+                help: "Addresses of a service.",
                 samples: addresses.collect(),
             },
             MetricFamily {
                 name: "tidegate_upstream_well",
                 kind: "gauge",
-                help: "Addresses of a service that neither fail nor say that they are not well.",
+                help: "Addresses of a service that neither fail requests nor their health check.",
                 samples: well.collect(),
             },
             MetricFamily {
                 name: "tidegate_gateway_buffered_bytes",
                 kind: "gauge",
-                help: "Memory of answers and bodies over HTTP/2 and of requests in line that wait.",
+                help: "Memory of buffered HTTP/2 bodies and of requests in queues.",
                 samples: vec![(Vec::new(), gateway.budget.used() as u64)],
             },
             MetricFamily {
                 name: "tidegate_gateway_buffers_refused_total",
                 kind: "counter",
-                help: "Requests that were refused because no memory was left for what waits.",
+                help: "Requests that were refused because the buffer memory was used up.",
                 samples: vec![(Vec::new(), gateway.budget.refusals())],
             },
             MetricFamily {
                 name: "tidegate_access_log_dropped_total",
                 kind: "counter",
-                help: "Lines of the access log that were lost: nobody took them, or a disk was full.",
+                help: "Access log lines that were lost because the reader was too slow or the disk was full.",
                 samples: vec![(Vec::new(), gateway.lost_log_lines())],
             },
             MetricFamily {
                 name: "tidegate_signatures_total",
                 kind: "counter",
-                help: "Signatures of tokens that the gateway has verified, whatever came of it.",
+                help: "Token signatures that the gateway has verified, valid or not.",
                 samples: vec![(Vec::new(), gateway.verified_signatures())],
             },
         ]
     }
 }
 
-/// All of them from the beginning, so that a rate has where to start.
+/// All results have a sample from the beginning, so that a rate has a starting point.
 fn requests(cluster: &UpstreamCluster) -> impl Iterator<Item = (Vec<(&'static str, String)>, u64)> {
-    UpstreamResult::ALL.into_iter().map(|fate| {
+    UpstreamResult::ALL.into_iter().map(|result| {
         let mut labels = labels(cluster);
-        labels.push(("result", fate.name().to_owned()));
-        (labels, cluster.counts.of(fate))
+        labels.push(("result", result.name().to_owned()));
+        (labels, cluster.counts.of(result))
     })
 }
 
 fn labels(cluster: &UpstreamCluster) -> Vec<(&'static str, String)> {
-    vec![("upstream", cluster.about.name.clone())]
+    vec![("upstream", cluster.config.name.clone())]
 }

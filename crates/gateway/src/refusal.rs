@@ -1,4 +1,4 @@
-//! Answers of the gateway's own: refusals, and why a service gave none.
+//! The gateway's own responses: refusals, denials, and failures of services.
 
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -13,7 +13,7 @@ use tidegate_wire::{ProblemDetails, RefusalMembers};
 use crate::body::GatewayBody;
 use crate::upstream::UpstreamFailure;
 
-/// Why a request goes no further.
+/// The reason why a request is not forwarded or not answered by its service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GatewayRefusal {
     status: StatusCode,
@@ -21,30 +21,30 @@ pub(crate) struct GatewayRefusal {
 }
 
 impl GatewayRefusal {
-    /// It makes no sense, or could be understood in two ways.
+    /// The request is invalid or ambiguous.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, detail: detail.into() }
     }
 
-    /// Nobody knows who asks.
+    /// The request has no valid token.
     pub(crate) fn unauthorised(detail: impl Into<String>) -> Self {
         Self { status: StatusCode::UNAUTHORIZED, detail: detail.into() }
     }
 
     pub(crate) fn no_route() -> Self {
-        Self { status: StatusCode::NOT_FOUND, detail: "no route leads there".to_owned() }
+        Self { status: StatusCode::NOT_FOUND, detail: "no route matches this request".to_owned() }
     }
 
-    /// Too much waits already.
+    /// The budget for buffered data is used up.
     pub(crate) fn no_memory() -> Self {
-        let detail = "too much waits to be sent: expected a request later".to_owned();
+        let detail = "the gateway's buffers are full: try again later".to_owned();
         Self { status: StatusCode::SERVICE_UNAVAILABLE, detail }
     }
 
-    /// A service gave no answer.
+    /// The service gave no response.
     pub(crate) fn of(failure: &UpstreamFailure, upstream: &str) -> Self {
         let detail = match failure {
-            // Where services are is nobody's business.
+            // The error would show the client where the service is.
             UpstreamFailure::Connect(_) => format!("{upstream}: cannot connect"),
             failure => format!("{upstream}: {failure}"),
         };
@@ -53,7 +53,7 @@ impl GatewayRefusal {
 }
 
 impl GatewayRefusal {
-    /// The response, which the metric of refusals has one more of.
+    /// The response. Counts it in the metric of refusals.
     #[cold]
     pub(crate) fn into_counted_response<S: Store>(self, app: &App<S>) -> Response<GatewayBody> {
         if let Some(reason) = RefusalReason::of(self.status) {
@@ -100,13 +100,13 @@ impl From<GatewayRefusal> for Response<GatewayBody> {
     }
 }
 
-/// The answer to a request that may not happen: in the words of its policy, if it has some.
+/// The response to a denied request: the policy's own response, if it has one.
 pub(crate) fn denied_response(
     plan: &Plan,
     answer: &RateLimitAnswer<'_, '_>,
-    own: Option<&DeniedResponse>,
+    custom: Option<&DeniedResponse>,
 ) -> Response<GatewayBody> {
-    let mut response = match own.and_then(|own| own.body.as_ref()) {
+    let mut response = match custom.and_then(|custom| custom.body.as_ref()) {
         None => denial(answer).map(GatewayBody::whole),
         Some((text, kind)) => {
             let mut response = Response::new(GatewayBody::whole(text.clone().into()));
@@ -118,23 +118,23 @@ pub(crate) fn denied_response(
         }
     };
     describe_if_configured(plan, answer, response.headers_mut());
-    // The policy's own words come last: they may replace any of ours.
-    if let Some(own) = own {
-        *response.status_mut() = StatusCode::from_u16(own.status).unwrap_or_default();
-        apply_policy_fields(own, response.headers_mut());
+    // The policy's own fields come last: they can replace any of the gateway's.
+    if let Some(custom) = custom {
+        *response.status_mut() = StatusCode::from_u16(custom.status).unwrap_or_default();
+        apply_policy_fields(custom, response.headers_mut());
     }
     response
 }
 
-fn apply_policy_fields(own: &DeniedResponse, headers: &mut HeaderMap) {
-    for (name, value) in &own.headers {
+fn apply_policy_fields(custom: &DeniedResponse, headers: &mut HeaderMap) {
+    for (name, value) in &custom.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.insert(name, value);
         }
     }
 }
 
-/// The fields that only some want.
+/// Adds the legacy rate limit fields if the plan asks for them.
 pub(crate) fn describe_if_configured(
     plan: &Plan,
     answer: &RateLimitAnswer<'_, '_>,
@@ -145,7 +145,7 @@ pub(crate) fn describe_if_configured(
     }
 }
 
-/// The same for gRPC, whose clients look for a status of their own: all in the head.
+/// The response to a denied gRPC call: gRPC has its own status, which here is part of the head.
 pub(crate) fn denied_grpc_response(
     plan: &Plan,
     answer: &RateLimitAnswer<'_, '_>,
@@ -166,10 +166,11 @@ pub(crate) fn denied_grpc_response(
     response
 }
 
-/// Whether a request is a call of gRPC.
+/// Whether a request is a gRPC call.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
+/// A status code of gRPC.
 const RESOURCE_EXHAUSTED: &str = "8";

@@ -1,4 +1,4 @@
-//! What a request asks for, in one form, or why it is refused.
+//! The host, path and query of a request in one normal form, or the fault that it is refused for.
 
 use std::borrow::Cow;
 
@@ -17,20 +17,19 @@ pub(crate) struct RequestTarget<'r> {
     pub(crate) host: RequestHost<'r>,
     /// In normal form.
     pub(crate) path: Cow<'r, str>,
-    /// What a service is asked for: the path with the slash at its end, if it has one, and the
-    /// query.
+    /// The target that the service gets: the path with its trailing slash, if any, and the query.
     pub(crate) path_and_query: Cow<'r, str>,
     pub(crate) query: Option<&'r str>,
-    /// The length that the request says it has.
+    /// The request's `Content-Length`.
     pub(crate) length: Option<u64>,
 }
 
 impl<'r> RequestTarget<'r> {
-    /// Refuses what could be read in two ways.
+    /// Refuses a request that could be read in two ways.
     pub(crate) fn read(parts: &'r Parts, rules: &RequestRules) -> Result<Self, RequestFault> {
         let method = parts.method.as_str();
         read_method(method.as_bytes())?;
-        // Tunnels, and echoes of what a proxy has added to a request.
+        // `CONNECT` opens tunnels, and the others echo the fields that a proxy has added.
         if matches!(method, "CONNECT" | "TRACE" | "TRACK") {
             return Err(RequestFault::Unserved(method.to_owned()));
         }
@@ -41,10 +40,10 @@ impl<'r> RequestTarget<'r> {
         }
         let (raw, query) = (parts.uri.path(), parts.uri.query());
         if raw.is_empty() {
-            return Err(RequestFault::Path("is empty: expected a slash at least"));
+            return Err(RequestFault::Path("is empty: expected at least a slash"));
         }
         if !query.unwrap_or_default().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(RequestFault::Query("has bytes that are to be escaped"));
+            return Err(RequestFault::Query("has bytes that must be escaped"));
         }
         let read = RequestPath::read(raw.as_bytes(), rules)?;
         let target = target(&read, parts, query)?;
@@ -65,10 +64,10 @@ fn text(path: Cow<'_, [u8]>) -> Result<Cow<'_, str>, RequestFault> {
         Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
         Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
     };
-    text.ok_or(RequestFault::Path("is not a text"))
+    text.ok_or(RequestFault::Path("is not valid UTF-8"))
 }
 
-/// Nothing is written anew where the client's spelling is the normal one.
+/// The target to forward. Borrowed if the client's spelling is already the normal form.
 fn target<'r>(
     read: &RequestPath<'r>,
     parts: &'r Parts,
@@ -77,7 +76,7 @@ fn target<'r>(
     let (path, raw) = (read.forwarded(), parts.uri.path().as_bytes());
     let is_same = raw == path || (path != b"/" && raw.strip_suffix(b"/") == Some(path));
     let whole = parts.uri.path_and_query().map(PathAndQuery::as_str);
-    // Of `http://host?x` it is `?x`, which is not a target.
+    // `http://host?x` has `?x` here, which is not a target.
     if let Some(whole) = whole.filter(|whole| is_same && whole.starts_with('/')) {
         return Ok(Cow::Borrowed(whole));
     }
@@ -126,8 +125,8 @@ mod tests {
         ] {
             let hosts = if target.starts_with('/') { &["host"][..] } else { &[] };
             let parts = parts(target, hosts);
-            let asked = RequestTarget::read(&parts, &RequestRules::default()).unwrap();
-            assert_eq!((&*asked.path, &*asked.path_and_query), (path, expected), "{target}");
+            let read = RequestTarget::read(&parts, &RequestRules::default()).unwrap();
+            assert_eq!((&*read.path, &*read.path_and_query), (path, expected), "{target}");
         }
     }
 
@@ -149,8 +148,8 @@ mod tests {
     fn there_is_one_host() {
         let host = |target: &str, hosts: &[&str]| {
             let parts = parts(target, hosts);
-            let asked = RequestTarget::read(&parts, &RequestRules::default());
-            asked.map(|asked| asked.host.name().to_owned())
+            let read = RequestTarget::read(&parts, &RequestRules::default());
+            read.map(|read| read.host.name().to_owned())
         };
         for (written, expected) in [
             ("Example.ORG", "example.org"),

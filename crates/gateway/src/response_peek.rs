@@ -1,17 +1,17 @@
-//! How it stands with the limits of a request once its response is there.
+//! The state of a request's limits after its response has changed the cost.
 
 use tidegate::{Cost, Decision, RequestCharges, Store};
 use tidegate_server::App;
 
-/// A look at them, if a cost that only the response tells has changed them since the decision. It is
-/// neither counted nor traced: nobody has asked.
+/// Peeks at the limits if the cost of a policy depends on the response. The peek is neither counted nor
+/// traced, because it is not a check of the client's.
 pub(crate) async fn peek_after_cost<S: Store>(
     app: &App<S>,
-    owed: &RequestCharges<'_>,
+    charges: &RequestCharges<'_>,
 ) -> Option<Decision> {
-    let mut policies = (0..owed.charges().len()).filter_map(|index| owed.policy(index));
+    let mut policies = (0..charges.charges().len()).filter_map(|index| charges.policy(index));
     policies.find(|policy| policy.response_cost().is_some())?;
-    let decision = app.limiter().decide(&owed.clone().with_cost(Cost::PEEK)).await;
-    // Whoever is blocked by now was allowed this time, and is told so.
+    let decision = app.limiter().decide(&charges.clone().with_cost(Cost::PEEK)).await;
+    // If the caller is blocked by now, the response shows the original decision: it was allowed.
     Some(decision).filter(Decision::is_allowed)
 }

@@ -1,4 +1,4 @@
-//! The fields that routes look at.
+//! The header fields that routes match on.
 
 use http::{HeaderMap, HeaderName};
 use tidegate::config::RequestRules;
@@ -7,7 +7,7 @@ use tidegate_http::{RequestFault, only_field};
 
 use crate::attributes::rules_for_field;
 
-/// Their names.
+/// The names of the fields that routes match on, each with the rules for reading it.
 #[derive(Debug)]
 pub(crate) struct RouteFields {
     names: Vec<(HeaderName, RequestRules)>,
@@ -23,7 +23,8 @@ impl RouteFields {
         Self { names: names.collect() }
     }
 
-    /// Refuses a field that is there twice: we might go by the one, and the service by the other.
+    /// Refuses a request with such a field twice: the gateway could use one value, and the service the
+    /// other.
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), RequestFault> {
         let mut fields = self.names.iter();
         fields.try_for_each(|(name, rules)| only_field(headers, name.as_str(), rules).map(drop))

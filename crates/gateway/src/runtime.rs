@@ -1,4 +1,4 @@
-//! A gateway as one plan has it: made when the plan comes into effect. Nothing here can fail.
+//! The gateway's state for one plan, built when the plan takes effect. Building it cannot fail.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::forward::FieldFilter;
 use crate::route_fields::RouteFields;
 use crate::services::GatewayServices;
 
-/// All that requests need to know.
+/// Everything that requests need of a plan and its services.
 #[derive(Debug)]
 pub(crate) struct GatewayRuntime {
-    /// By which plan. Held, so that no other can be at its address.
+    /// Plans are compared by address. Holding this one keeps its address from being reused.
     pub(crate) plan: Arc<Plan>,
     pub(crate) services: Arc<GatewayServices>,
     pub(crate) route_fields: RouteFields,
-    /// Which fields of requests go on.
+    /// Decides which fields of requests are forwarded.
     pub(crate) filter: FieldFilter,
     pub(crate) trust: ClientIp,
     pub(crate) attribute_lookup: AttributeLookup,
-    /// Whether a response may tell what its request costs.
+    /// Whether some policy takes its cost from the response.
     pub(crate) has_after_costs: bool,
 }
 
@@ -31,18 +31,10 @@ impl GatewayRuntime {
             [] => ClientIp::of_socket(),
             networks => ClientIp::behind_proxies(networks.iter().copied()),
         };
-        let wanted = AttributeLookup::by(&plan, &services.gateway);
-        let routed_by = RouteFields::of(&services.gateway);
+        let attribute_lookup = AttributeLookup::by(&plan, &services.gateway);
+        let route_fields = RouteFields::of(&services.gateway);
         let filter = FieldFilter::by(&plan, &services.gateway);
         let has_after_costs = plan.policies().iter().any(|it| it.response_cost().is_some());
-        Self {
-            trust,
-            attribute_lookup: wanted,
-            route_fields: routed_by,
-            filter,
-            has_after_costs,
-            plan,
-            services,
-        }
+        Self { trust, attribute_lookup, route_fields, filter, has_after_costs, plan, services }
     }
 }

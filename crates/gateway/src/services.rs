@@ -1,5 +1,5 @@
-//! What the gateway of a plan consists of besides limits: services, routes, keys of tokens, a log. It
-//! names files, which are read when a plan is loaded and when they change, and never by a request.
+//! The parts of a plan's gateway besides its limits: services, routes, token keys, and the access log.
+//! Their files are read when a plan is loaded and when they change, never during a request.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use crate::forward::FieldRules;
 use crate::jwt::{JwtKeysError, JwtVerifier};
 use crate::upstream::{UpstreamCluster, UpstreamTlsError};
 
-/// A gateway's configuration, made ready.
+/// Everything that a gateway's configuration describes, ready for use.
 #[derive(Debug)]
 pub(crate) struct GatewayServices {
     pub(crate) gateway: gateway::GatewayPlan,
@@ -22,15 +22,15 @@ pub(crate) struct GatewayServices {
     pub(crate) route_targets: Vec<RouteTarget>,
     pub(crate) verifier: Option<Arc<JwtVerifier>>,
     pub(crate) log: Option<Arc<AccessLog>>,
-    /// Lines that access logs have lost, this one and those before it.
+    /// Lines lost by this access log and its predecessors.
     pub(crate) lost_lines: Arc<AtomicU64>,
-    /// Signatures of tokens that were verified, by these services and those before them.
+    /// Token signatures verified by these services and their predecessors.
     pub(crate) signatures: Arc<AtomicU64>,
-    /// As they were when all this was made.
+    /// The files that were read, with their state at that time.
     pub(crate) files: NamedFiles,
 }
 
-/// Where a route leads, and what is changed on the way.
+/// The service of a route, and the changes to fields on the way there and back.
 #[derive(Debug)]
 pub(crate) struct RouteTarget {
     pub(crate) name: String,
@@ -39,7 +39,7 @@ pub(crate) struct RouteTarget {
     pub(crate) responses: Arc<FieldRules>,
 }
 
-/// Why a gateway cannot be as its configuration says: a file that is not there, or makes no sense.
+/// The reason why a gateway cannot follow its configuration: a file is missing or invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct GatewayError(String);
@@ -69,62 +69,62 @@ impl From<AccessLogError> for GatewayError {
 }
 
 impl GatewayServices {
-    /// With what is known from those before: of addresses, and the log's file. The files that were
-    /// read are those that the configuration names, as far as it could be followed.
+    /// Takes over from `before` what stays the same: the state of addresses, and the open log. Adds the
+    /// files that were read to `files`, even if one of them is at fault.
     pub(crate) fn new(
         gateway: gateway::GatewayPlan,
         before: Option<&Self>,
         files: &mut NamedFiles,
     ) -> Result<Self, GatewayError> {
-        ServicesBuilder { before, files, kept: None }.make(gateway)
+        ServicesBuilder { before, files, kept_problems: None }.make(gateway)
     }
 
-    /// The same with what is in its files now. A part whose file makes no sense stays as it is, which is
-    /// among the problems.
+    /// The same services with the current contents of their files. A part whose file is invalid stays as
+    /// it is, and is listed among the problems.
     pub(crate) fn refreshed(&self) -> (Option<Self>, Vec<String>) {
         let (mut files, mut problems) = (NamedFiles::default(), Vec::new());
-        let kept = Some(&mut problems);
-        let making = ServicesBuilder { before: Some(self), files: &mut files, kept };
-        match making.make(self.gateway.clone()) {
+        let kept_problems = Some(&mut problems);
+        let builder = ServicesBuilder { before: Some(self), files: &mut files, kept_problems };
+        match builder.make(self.gateway.clone()) {
             Ok(made) => (Some(made), problems),
             Err(error) => (None, vec![error.to_string()]),
         }
     }
 }
 
-/// How services are made.
+/// Builds services, and reuses parts of the previous ones.
 struct ServicesBuilder<'a> {
     before: Option<&'a GatewayServices>,
     files: &'a mut NamedFiles,
-    /// Where what cannot be read anew stays as it was before, and why that is so. Otherwise nothing is
-    /// made of it.
-    kept: Option<&'a mut Vec<String>>,
+    /// If set, a part that cannot be rebuilt stays as it was, and the reason is added here. If not set,
+    /// the whole build fails.
+    kept_problems: Option<&'a mut Vec<String>>,
 }
 
 impl ServicesBuilder<'_> {
     fn make(mut self, gateway: gateway::GatewayPlan) -> Result<GatewayServices, GatewayError> {
         let before = self.before;
         let mut clusters = Vec::with_capacity(gateway.upstreams().len());
-        for about in gateway.upstreams() {
-            clusters.push(self.cluster(about)?);
+        for config in gateway.upstreams() {
+            clusters.push(self.cluster(config)?);
         }
-        let mut ways = Vec::with_capacity(gateway.routes().len());
+        let mut route_targets = Vec::with_capacity(gateway.routes().len());
         for (number, route) in gateway.routes().iter().enumerate() {
             let Some(cluster) = clusters.get(route.upstream()) else { continue };
-            let known = before.and_then(|it| it.route_targets.get(number));
+            let previous = before.and_then(|it| it.route_targets.get(number));
             let requests = [&gateway.request_headers, &route.request_headers];
             let responses = [&gateway.response_headers, &route.response_headers];
-            ways.push(RouteTarget {
+            route_targets.push(RouteTarget {
                 name: route.name.clone(),
                 cluster: Arc::clone(cluster),
-                requests: self.rules(&requests, known.map(|it| &it.requests))?,
-                responses: self.rules(&responses, known.map(|it| &it.responses))?,
+                requests: self.rules(&requests, previous.map(|it| &it.requests))?,
+                responses: self.rules(&responses, previous.map(|it| &it.responses))?,
             });
         }
         let signatures = before.map(|it| Arc::clone(&it.signatures)).unwrap_or_default();
         let verifier = match &gateway.jwt {
             None => None,
-            Some(about) => Some(self.verifier(about, &signatures)?),
+            Some(config) => Some(self.verifier(config, &signatures)?),
         };
         let lost_lines = before.map(|it| Arc::clone(&it.lost_lines)).unwrap_or_default();
         let log = log(&gateway, before, &lost_lines)?;
@@ -132,7 +132,7 @@ impl ServicesBuilder<'_> {
         Ok(GatewayServices {
             gateway,
             clusters,
-            route_targets: ways,
+            route_targets,
             verifier,
             log,
             lost_lines,
@@ -143,50 +143,50 @@ impl ServicesBuilder<'_> {
 
     fn cluster(
         &mut self,
-        about: &gateway::UpstreamPlan,
+        config: &gateway::UpstreamPlan,
     ) -> Result<Arc<UpstreamCluster>, GatewayError> {
         let clusters = self.before.map(|it| &it.clusters[..]).unwrap_or_default();
-        let known = clusters.iter().find(|cluster| cluster.about.name == about.name);
-        if let Some(same) = known.and_then(|it| it.if_unchanged(about, self.files)) {
+        let previous = clusters.iter().find(|cluster| cluster.config.name == config.name);
+        if let Some(same) = previous.and_then(|it| it.if_unchanged(config, self.files)) {
             return Ok(same);
         }
-        let made = UpstreamCluster::new(about, known.map(|it| &**it), self.files).map(Arc::new);
-        self.or_previous(made.map_err(GatewayError::from), known.cloned())
+        let made = UpstreamCluster::new(config, previous.map(|it| &**it), self.files).map(Arc::new);
+        self.or_previous(made.map_err(GatewayError::from), previous.cloned())
     }
 
     fn rules(
         &mut self,
         rules: &[&gateway::HeaderRules],
-        known: Option<&Arc<FieldRules>>,
+        previous: Option<&Arc<FieldRules>>,
     ) -> Result<Arc<FieldRules>, GatewayError> {
         let made = FieldRules::new(rules, self.files).map(Arc::new);
-        self.or_previous(made, known.cloned())
+        self.or_previous(made, previous.cloned())
     }
 
     fn verifier(
         &mut self,
-        about: &gateway::JwtPlan,
+        config: &gateway::JwtPlan,
         signatures: &Arc<AtomicU64>,
     ) -> Result<Arc<JwtVerifier>, GatewayError> {
         let made =
-            JwtVerifier::new(about, self.files).map(|it| Arc::new(it.with_counter(signatures)));
-        let known = self.before.and_then(|it| it.verifier.clone());
-        self.or_previous(made.map_err(GatewayError::from), known)
+            JwtVerifier::new(config, self.files).map(|it| Arc::new(it.with_counter(signatures)));
+        let previous = self.before.and_then(|it| it.verifier.clone());
+        self.or_previous(made.map_err(GatewayError::from), previous)
     }
 
-    /// What was made; or what was there before, where it may stay.
+    /// The new part, or the previous one if it failed and the previous one can stay.
     fn or_previous<T>(
         &mut self,
         made: Result<T, GatewayError>,
-        known: Option<T>,
+        previous: Option<T>,
     ) -> Result<T, GatewayError> {
-        match (made, &mut self.kept, known) {
-            (Err(error), Some(problems), Some(known)) => {
+        match (made, &mut self.kept_problems, previous) {
+            (Err(error), Some(problems), Some(previous)) => {
                 let problem = error.to_string();
                 if !problems.contains(&problem) {
                     problems.push(problem);
                 }
-                Ok(known)
+                Ok(previous)
             }
             (made, _, _) => made,
         }
@@ -198,10 +198,10 @@ fn log(
     before: Option<&GatewayServices>,
     lost_lines: &Arc<AtomicU64>,
 ) -> Result<Option<Arc<AccessLog>>, AccessLogError> {
-    let Some(about) = &gateway.access_log else { return Ok(None) };
-    let open = before.and_then(|it| it.log.as_ref()).filter(|log| log.has_config(about));
+    let Some(config) = &gateway.access_log else { return Ok(None) };
+    let open = before.and_then(|it| it.log.as_ref()).filter(|log| log.has_config(config));
     match open {
         Some(log) => Ok(Some(Arc::clone(log))),
-        None => Ok(Some(Arc::new(AccessLog::open(about, Arc::clone(lost_lines))?))),
+        None => Ok(Some(Arc::new(AccessLog::open(config, Arc::clone(lost_lines))?))),
     }
 }

@@ -1,4 +1,4 @@
-//! From a request to its response.
+//! The life of one request: it is read, decided about, forwarded, and answered.
 
 use std::borrow::Cow;
 use std::pin::pin;
@@ -36,24 +36,24 @@ use crate::{after_cost, early_denial, response_peek, wait_queue};
 pub(crate) struct GatewaySession<S> {
     worker: Arc<GatewayWorker<S>>,
     peer: GatewayPeer,
-    /// The peer's address, written once.
+    /// The peer's address as text, formatted once for all requests.
     address: Option<String>,
     progress: GatewayProgress,
-    /// What became of a request to switch protocols.
+    /// Whether a request to switch protocols was granted.
     switch: Arc<ProtocolSwitch>,
     tunnel: Mutex<Option<Tunnel>>,
     clock: SystemClock,
 }
 
-/// A request that was understood, and what is decided about it.
+/// A request that was read without a fault, and its context.
 struct GatewayRequest<'r> {
     plan: &'r Plan,
     runtime: &'r GatewayRuntime,
     parts: &'r Parts,
-    asked: &'r RequestTarget<'r>,
+    target: &'r RequestTarget<'r>,
     client: Option<&'r str>,
     upgrade: Option<OnUpgrade>,
-    departure: &'r SentFlag,
+    sent_flag: &'r SentFlag,
     record: Option<&'r mut AccessLogRecord>,
 }
 
@@ -69,57 +69,57 @@ impl<S: Store + 'static> GatewaySession<S> {
         Self { worker, peer, address, progress, switch, tunnel, clock }
     }
 
-    /// What the connection became, once no more requests come on it.
+    /// The tunnel that the connection has become, if it was upgraded.
     pub(crate) fn take_tunnel(&self) -> Option<Tunnel> {
         self.tunnel.lock().take()
     }
 
-    /// A request has come.
+    /// Counts a request as active.
     pub(crate) fn begin(&self) -> ActiveRequest {
         self.progress.begin()
     }
 
-    /// Every request is answered, whatever it is.
+    /// Answers a request. Every failure becomes a response.
     pub(crate) async fn answer(
         session: Arc<Self>,
         request: Request<Incoming>,
-        busy: ActiveRequest,
+        active: ActiveRequest,
     ) -> Response<GatewayBody> {
-        // Once: the whole answer is by one plan, whatever is loaded meanwhile.
+        // Loaded once: the whole answer follows one plan, even if another is loaded meanwhile.
         let plan = session.worker.app.limiter().plan();
         let runtime = session.worker.gateway.runtime(&plan);
-        // The connection waits with whatever comes behind such a request.
+        // After such a request, the connection reads no more bytes until it is answered.
         let may_switch = request.version() == Version::HTTP_11
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
         let response = if runtime.has_after_costs {
-            let departure = Arc::new(SentFlag::default());
-            let (working, left) = (Arc::clone(&session), Arc::clone(&departure));
+            let sent_flag = Arc::new(SentFlag::default());
+            let (working, working_flag) = (Arc::clone(&session), Arc::clone(&sent_flag));
             let work = async move {
-                working.answer_and_record(&runtime, request, may_switch, &left).await
+                working.answer_and_record(&runtime, request, may_switch, &working_flag).await
             };
-            DetachableWork::new(departure, work).await
+            DetachableWork::new(sent_flag, work).await
         } else {
             session.answer_and_record(&runtime, request, may_switch, &SentFlag::default()).await
         };
         if may_switch {
             session.switch.set_switched(response.status() == StatusCode::SWITCHING_PROTOCOLS);
         }
-        response.map(|body| body.with_active_request(busy))
+        response.map(|body| body.with_active_request(active))
     }
 
-    /// All of it that may outlive the client.
+    /// The part of the work that can outlive the client's connection.
     async fn answer_and_record(
         &self,
         runtime: &GatewayRuntime,
         request: Request<Incoming>,
         may_switch: bool,
-        departure: &SentFlag,
+        sent_flag: &SentFlag,
     ) -> Response<GatewayBody> {
         let mut record = runtime.services.log.as_ref().and_then(AccessLog::begin);
         let mut span = self.span(runtime, &request);
         let responding =
-            self.respond(runtime, request, may_switch, departure, record.as_deref_mut());
+            self.respond(runtime, request, may_switch, sent_flag, record.as_deref_mut());
         let response = trace::within(&mut span, pin!(responding)).await;
         self.progress.record_answer(response.status() == StatusCode::TOO_MANY_REQUESTS);
         if let (Some(mut span), Some(tracer)) = (span, self.worker.app.tracer()) {
@@ -132,7 +132,7 @@ impl<S: Store + 'static> GatewaySession<S> {
         response.map(|body| body.with_record(record))
     }
 
-    /// Until the head of the response is there, if the request is traced.
+    /// A span that lasts until the head of the response, if the request is traced.
     fn span(
         &self,
         runtime: &GatewayRuntime,
@@ -151,14 +151,14 @@ impl<S: Store + 'static> GatewaySession<S> {
         runtime: &GatewayRuntime,
         mut request: Request<Incoming>,
         may_switch: bool,
-        departure: &SentFlag,
+        sent_flag: &SentFlag,
         mut record: Option<&mut AccessLogRecord>,
     ) -> Response<GatewayBody> {
         let upgrade = may_switch.then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
         let client = self.client(runtime, &parts);
-        let asked = match RequestTarget::read(&parts, &runtime.services.gateway.requests) {
-            Ok(asked) => asked,
+        let target = match RequestTarget::read(&parts, &runtime.services.gateway.requests) {
+            Ok(target) => target,
             Err(fault) => {
                 return GatewayRefusal::from(fault).into_counted_response(&self.worker.app);
             }
@@ -167,27 +167,27 @@ impl<S: Store + 'static> GatewaySession<S> {
             record.set_request(&AccessLogRequest {
                 ip: client.as_deref(),
                 method: parts.method.as_str(),
-                host: Some(asked.host.name()),
-                path: &asked.path,
+                host: Some(target.host.name()),
+                path: &target.path,
                 user_agent: parts.headers.get(USER_AGENT).and_then(|it| it.to_str().ok()),
             });
         }
-        let case = GatewayRequest {
+        let request = GatewayRequest {
             plan: &runtime.plan,
             runtime,
             parts: &parts,
-            asked: &asked,
+            target: &target,
             client: client.as_deref(),
             upgrade,
-            departure,
+            sent_flag,
             record,
         };
-        self.decide(case, body)
+        self.decide(request, body)
             .await
             .unwrap_or_else(|it| it.into_counted_response(&self.worker.app))
     }
 
-    /// Whom the request is from.
+    /// The client's address: the peer's, or the one that a trusted proxy reports.
     fn client<'s>(&'s self, runtime: &GatewayRuntime, parts: &Parts) -> Option<Cow<'s, str>> {
         if !runtime.trust.trusts_anybody() {
             return self.address.as_deref().map(Cow::Borrowed);
@@ -196,154 +196,159 @@ impl<S: Store + 'static> GatewaySession<S> {
         ip.map(|ip| Cow::Owned(ip.to_string()))
     }
 
-    /// Limits first: who has no route or no valid token is limited by address all the same.
+    /// Limits come first: a request without a route or a valid token still counts against its address.
     async fn decide(
         &self,
-        mut case: GatewayRequest<'_>,
+        mut request: GatewayRequest<'_>,
         body: Incoming,
     ) -> Result<Response<GatewayBody>, GatewayRefusal> {
-        let GatewayRequest { runtime, parts, asked, .. } = case;
+        let GatewayRequest { runtime, parts, target, .. } = request;
         let method = parts.method.as_str();
         runtime.route_fields.check(&parts.headers)?;
-        let routed = RouteAttributes { method, asked, headers: &parts.headers };
+        let route_attributes = RouteAttributes { method, target, headers: &parts.headers };
         let services = &runtime.services;
-        let way =
-            services.gateway.route(&routed).and_then(|number| services.route_targets.get(number));
+        let route_target = services
+            .gateway
+            .route(&route_attributes)
+            .and_then(|number| services.route_targets.get(number));
         let verifier = services.verifier.as_ref();
         let may_have_token = verifier.is_some() && parts.headers.contains_key(AUTHORIZATION);
-        if may_have_token && let Some(denied) = self.deny_early(&mut case, way).await? {
+        if may_have_token && let Some(denied) = self.deny_early(&mut request, route_target).await? {
             return Ok(denied);
         }
         let claims = verifier.map(|it| it.claims(&parts.headers, self.clock.now())).transpose();
-        let owed = {
+        let charges = {
             let claims = claims.as_ref().ok().and_then(|it| it.as_ref()).and_then(Option::as_ref);
-            let found = runtime.attribute_lookup.find(&parts.headers, asked.query, claims)?;
-            if let Some(record) = &mut case.record {
+            let found = runtime.attribute_lookup.find(&parts.headers, target.query, claims)?;
+            if let Some(record) = &mut request.record {
                 found.iter().for_each(|(name, value)| record.add_attribute(name, value));
             }
-            let route = way.map(|way| way.name.as_str());
-            let known =
-                RequestAttributes { method, asked, client: case.client, route, found: &found };
-            case.plan.charges(&known, Cost::ONE)
+            let route = route_target.map(|it| it.name.as_str());
+            let attributes =
+                RequestAttributes { method, target, client: request.client, route, found: &found };
+            request.plan.charges(&attributes, Cost::ONE)
         };
-        if let Some(fault) = owed.cost_fault() {
+        if let Some(fault) = charges.cost_fault() {
             return Err(GatewayRefusal::bad(fault.to_string()));
         }
-        // Over HTTP/2, a client can make us keep what it sends and asks for, also while it waits in line.
-        let room =
+        // Over HTTP/2, the body takes memory even while the request waits in a queue.
+        let reservation =
             self.reserve_upload(!body.is_end_stream()).ok_or_else(GatewayRefusal::no_memory)?;
         let gateway = &self.worker.gateway;
-        let waiting = (&gateway.lines, &gateway.budget);
+        let waiting = (&gateway.queues, &gateway.budget);
         let size = || waiting_bytes(&parts.headers);
-        let decision = wait_queue::decide_or_wait(&self.worker.app, &owed, waiting, size).await;
-        let answer = RateLimitAnswer::of_charges(&owed, &decision);
-        if let Some(record) = &mut case.record {
+        let decision = wait_queue::decide_or_wait(&self.worker.app, &charges, waiting, size).await;
+        let answer = RateLimitAnswer::of_charges(&charges, &decision);
+        if let Some(record) = &mut request.record {
             record.set_decision(&decision, answer.policy());
         }
         if !decision.is_allowed() {
-            return Ok(answer_denied(&case, &answer));
+            return Ok(answer_denied(&request, &answer));
         }
         if let Err(invalid) = claims {
             return Err(GatewayRefusal::unauthorised(invalid.to_string()));
         }
-        let Some(way) = way else { return Err(GatewayRefusal::no_route()) };
-        self.forward(case, way, (body, room), &owed, &decision).await
+        let Some(route_target) = route_target else { return Err(GatewayRefusal::no_route()) };
+        self.forward(request, route_target, (body, reservation), &charges, &decision).await
     }
 
-    /// The denial of a request that is over a limit whatever its token says.
+    /// The denial of a request that is over a limit regardless of its token.
     async fn deny_early(
         &self,
-        case: &mut GatewayRequest<'_>,
-        way: Option<&RouteTarget>,
+        request: &mut GatewayRequest<'_>,
+        route_target: Option<&RouteTarget>,
     ) -> Result<Option<Response<GatewayBody>>, GatewayRefusal> {
-        let GatewayRequest { runtime, parts, asked, .. } = *case;
-        let found = runtime.attribute_lookup.find(&parts.headers, asked.query, None)?;
-        let (method, route) = (parts.method.as_str(), way.map(|way| way.name.as_str()));
-        let known = RequestAttributes { method, asked, client: case.client, route, found: &found };
-        let owed = case.plan.charges(&known, Cost::ONE);
-        let Some((owed, decision)) =
-            early_denial::deny_without_token(&self.worker.app, &owed).await
+        let GatewayRequest { runtime, parts, target, .. } = *request;
+        let found = runtime.attribute_lookup.find(&parts.headers, target.query, None)?;
+        let (method, route) = (parts.method.as_str(), route_target.map(|it| it.name.as_str()));
+        let attributes =
+            RequestAttributes { method, target, client: request.client, route, found: &found };
+        let charges = request.plan.charges(&attributes, Cost::ONE);
+        let Some((charges, decision)) =
+            early_denial::deny_without_token(&self.worker.app, &charges).await
         else {
             return Ok(None);
         };
-        let answer = RateLimitAnswer::of_charges(&owed, &decision);
-        if let Some(record) = &mut case.record {
+        let answer = RateLimitAnswer::of_charges(&charges, &decision);
+        if let Some(record) = &mut request.record {
             found.iter().for_each(|(name, value)| record.add_attribute(name, value));
             record.set_decision(&decision, answer.policy());
         }
-        Ok(Some(answer_denied(case, &answer)))
+        Ok(Some(answer_denied(request, &answer)))
     }
 
     async fn forward(
         &self,
-        mut case: GatewayRequest<'_>,
-        way: &RouteTarget,
-        (body, room): (Incoming, Option<UploadReservation>),
-        owed: &RequestCharges<'_>,
+        mut request: GatewayRequest<'_>,
+        route_target: &RouteTarget,
+        (body, reservation): (Incoming, Option<UploadReservation>),
+        charges: &RequestCharges<'_>,
         decision: &Decision,
     ) -> Result<Response<GatewayBody>, GatewayRefusal> {
-        let GatewayRequest { runtime, parts, asked, client, .. } = case;
-        let cluster = &*way.cluster;
-        if let Some(record) = &mut case.record {
-            record.set_route(&way.name);
+        let GatewayRequest { runtime, parts, target, client, .. } = request;
+        let cluster = &*route_target.cluster;
+        if let Some(record) = &mut request.record {
+            record.set_route(&route_target.name);
         }
         let trace = self.worker.app.tracer().and_then(|_| {
             trace::note(|span| {
-                span.rename(format!("gateway {}", way.name));
+                span.rename(format!("gateway {}", route_target.name));
                 span.context()
             })
         });
-        let upgrade = case.upgrade.as_ref().and_then(|_| forward::wanted_upgrade(&parts.headers));
+        let upgrade =
+            request.upgrade.as_ref().and_then(|_| forward::wanted_upgrade(&parts.headers));
         let body = (!body.is_end_stream()).then_some(body);
         let forward = ForwardRequest {
             parts,
-            target: &asked.path_and_query,
-            host: Some(asked.host.text()),
+            target: &target.path_and_query,
+            host: Some(target.host.text()),
             filter: &runtime.filter,
-            length: body.as_ref().map_or(asked.length.map(|_| 0), |_| asked.length),
-            trailers: TrailerFilter::of(parts, &runtime.filter, &way.requests),
-            rules: &way.requests,
+            length: body.as_ref().map_or(target.length.map(|_| 0), |_| target.length),
+            trailers: TrailerFilter::of(parts, &runtime.filter, &route_target.requests),
+            rules: &route_target.requests,
             client,
             peer: self.peer.ip,
             is_secure: self.peer.is_secure,
-            believed: runtime.trust.trusts_peer(self.peer.ip),
+            is_trusted: runtime.trust.trusts_peer(self.peer.ip),
             upgrade,
-            preserves_host: cluster.about.preserves_host,
+            preserves_host: cluster.config.preserves_host,
             trace,
             framing: framing(parts, body.as_ref()),
         };
-        let departure = case.departure;
+        let sent_flag = request.sent_flag;
         let sending =
-            UpstreamRequest { pool: &self.worker.pool, cluster, forward, room, departure };
+            UpstreamRequest { pool: &self.worker.pool, cluster, forward, reservation, sent_flag };
         let answered = match sending.run(body).await {
             Ok(answered) => answered,
             Err(failure) => {
-                if let Some(record) = &mut case.record {
+                if let Some(record) = &mut request.record {
                     record.set_error(&failure);
                 }
-                let sight =
-                    if departure.is_sent() { ForwardOutcome::Lost } else { ForwardOutcome::Unsent };
-                after_cost::correct_costs(&self.worker.app, owed, decision, sight).await;
-                return Err(GatewayRefusal::of(&failure, &cluster.about.name));
+                let outcome =
+                    if sent_flag.is_sent() { ForwardOutcome::Lost } else { ForwardOutcome::Unsent };
+                after_cost::correct_costs(&self.worker.app, charges, decision, outcome).await;
+                return Err(GatewayRefusal::of(&failure, &cluster.config.name));
             }
         };
-        if let Some(record) = &mut case.record {
-            record.set_upstream(&format!("{} {}", cluster.about.name, answered.endpoint.address));
+        if let Some(record) = &mut request.record {
+            record.set_upstream(&format!("{} {}", cluster.config.name, answered.endpoint.address));
         }
-        let sight = ForwardOutcome::Response(answered.status.as_u16(), &answered.headers);
-        after_cost::correct_costs(&self.worker.app, owed, decision, sight).await;
-        let idle = cluster.about.timeouts.idle.into();
+        let outcome = ForwardOutcome::Response(answered.status.as_u16(), &answered.headers);
+        after_cost::correct_costs(&self.worker.app, charges, decision, outcome).await;
+        let idle = cluster.config.timeouts.idle.into();
         let mut response =
-            self.response(answered, case.upgrade.filter(|_| upgrade.is_some()), idle)?;
-        let standing = response_peek::peek_after_cost(&self.worker.app, owed).await;
-        let answer = RateLimitAnswer::of_charges(owed, standing.as_ref().unwrap_or(decision));
+            self.response(answered, request.upgrade.filter(|_| upgrade.is_some()), idle)?;
+        let peeked = response_peek::peek_after_cost(&self.worker.app, charges).await;
+        let answer = RateLimitAnswer::of_charges(charges, peeked.as_ref().unwrap_or(decision));
         describe(&answer, response.headers_mut());
-        refusal::describe_if_configured(case.plan, &answer, response.headers_mut());
-        way.responses.apply(response.headers_mut());
+        refusal::describe_if_configured(request.plan, &answer, response.headers_mut());
+        route_target.responses.apply(response.headers_mut());
         Ok(response)
     }
 
-    /// Room for a request's body, if it has one and may need some. `None` if there is none.
+    /// Reserves memory for a request's body, if it has one and the connection is HTTP/2. `None` if the
+    /// budget is used up.
     fn reserve_upload(&self, has_body: bool) -> Option<Option<UploadReservation>> {
         let Some(buffers) = self.progress.buffers() else { return Some(None) };
         if buffers.budget().is_used_up() {
@@ -353,7 +358,7 @@ impl<S: Store + 'static> GatewaySession<S> {
         if has_body { buffers.reserve_upload().map(Some) } else { Some(None) }
     }
 
-    /// The service's response as the client gets it.
+    /// Turns the service's response into the client's, and keeps the tunnel of a protocol switch.
     fn response(
         &self,
         answered: UpstreamResponse,
@@ -362,12 +367,13 @@ impl<S: Store + 'static> GatewaySession<S> {
     ) -> Result<Response<GatewayBody>, GatewayRefusal> {
         let UpstreamResponse { status, headers, body, switched, .. } = answered;
         match (switched, upgrade) {
-            (Some((service, lease)), Some(client)) => {
-                *self.tunnel.lock() = Some(Tunnel { client, service, lease, idle });
+            (Some((service, slot)), Some(client)) => {
+                *self.tunnel.lock() = Some(Tunnel { client, service, slot, idle });
             }
             (Some(_), None) => {
-                let failure =
-                    crate::upstream::UpstreamFailure::Malformed("it switches protocols unasked");
+                let failure = crate::upstream::UpstreamFailure::Malformed(
+                    "it switches protocols unrequested",
+                );
                 return Err(GatewayRefusal::of(&failure, "the service"));
             }
             (None, _) => {}
@@ -380,24 +386,23 @@ impl<S: Store + 'static> GatewaySession<S> {
 }
 
 fn answer_denied(
-    case: &GatewayRequest<'_>,
+    request: &GatewayRequest<'_>,
     answer: &RateLimitAnswer<'_, '_>,
 ) -> Response<GatewayBody> {
-    if refusal::is_grpc(&case.parts.headers) {
-        return refusal::denied_grpc_response(case.plan, answer);
+    if refusal::is_grpc(&request.parts.headers) {
+        return refusal::denied_grpc_response(request.plan, answer);
     }
-    let policy = answer.policy().and_then(|name| case.plan.policy(name));
-    refusal::denied_response(case.plan, answer, policy.and_then(|policy| policy.denied()))
+    let policy = answer.policy().and_then(|name| request.plan.policy(name));
+    refusal::denied_response(request.plan, answer, policy.and_then(|policy| policy.denied()))
 }
 
-/// How much memory a request takes that waits, about: its fields are kept as they came, and as they are
-/// understood.
+/// Roughly the memory that a waiting request takes: its fields are held both raw and parsed.
 fn waiting_bytes(headers: &http::HeaderMap) -> usize {
     let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     fields.sum::<usize>().saturating_mul(3).saturating_add(8 << 10)
 }
 
-/// A length that the client has told is told to the service; chunks stay chunks.
+/// A body with `Content-Length` is forwarded with it; any other body is sent in chunks.
 fn framing(parts: &Parts, body: Option<&Incoming>) -> ForwardFraming {
     let has_length = parts.headers.contains_key(http::header::CONTENT_LENGTH);
     if body.is_some() && !has_length { ForwardFraming::Chunked } else { ForwardFraming::Sized }

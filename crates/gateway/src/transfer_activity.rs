@@ -1,4 +1,4 @@
-//! When something last moved, where several may move it.
+//! The time of the last transfer on a connection, shared by the tasks that transfer bytes.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-/// The time of the last movement. Until there is one, that of its own beginning.
+/// The time of the last transfer, initially the time of creation.
 #[derive(Debug)]
 pub(crate) struct TransferActivity {
     began: Instant,
-    /// Nanoseconds since then.
+    /// Nanoseconds since `began`.
     last: AtomicU64,
     is_answered: AtomicBool,
     is_too_slow: AtomicBool,
@@ -26,13 +26,13 @@ impl TransferActivity {
         }
     }
 
-    /// Something moves, now.
+    /// Records a transfer at this moment.
     pub(crate) fn record(&self) {
         let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// What moves is answered already.
+    /// Records that the request is already answered.
     pub(crate) fn set_answered(&self) {
         self.is_answered.store(true, Ordering::Relaxed);
     }
@@ -41,7 +41,7 @@ impl TransferActivity {
         self.is_answered.load(Ordering::Relaxed)
     }
 
-    /// It moves, but too slowly.
+    /// Records that the body arrives too slowly.
     pub(crate) fn set_too_slow(&self) {
         self.is_too_slow.store(true, Ordering::Relaxed);
     }
@@ -54,7 +54,7 @@ impl TransferActivity {
         self.began + Duration::from_nanos(self.last.load(Ordering::Relaxed))
     }
 
-    /// Waits for as long as things move. `None` when nothing has moved for `span`.
+    /// Waits for the future as long as bytes are transferred. `None` after `span` without a transfer.
     pub(crate) async fn within<T>(
         &self,
         span: Duration,
@@ -80,15 +80,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_wait_is_from_the_last_movement() {
-        let (second, movement) = (Duration::from_secs(1), TransferActivity::new());
+        let (second, activity) = (Duration::from_secs(1), TransferActivity::new());
         let start = Instant::now();
         let moving = async {
             sleep(second / 2).await;
-            movement.record();
+            activity.record();
         };
-        let (waited, ()) = tokio::join!(movement.within(second, pending::<()>()), moving);
+        let (waited, ()) = tokio::join!(activity.within(second, pending::<()>()), moving);
         assert_eq!((waited, start.elapsed()), (None, second * 3 / 2));
-        // What is there at once is not late.
-        assert_eq!(movement.within(second, async { 1 }).await, Some(1));
+        // A future that is ready immediately is never late.
+        assert_eq!(activity.within(second, async { 1 }).await, Some(1));
     }
 }

@@ -1,4 +1,4 @@
-//! A connection that has become something else: bytes both ways, until one side ends.
+//! An upgraded connection: bytes are copied in both directions until both ends are done or silent.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use crate::upstream::{UpstreamLink, UpstreamSlot};
 pub(crate) struct Tunnel {
     pub(crate) client: OnUpgrade,
     pub(crate) service: UpstreamLink,
-    /// The request is under way until the tunnel ends.
-    pub(crate) lease: UpstreamSlot,
-    /// How long both may be silent.
+    /// The request counts as under way until the tunnel ends.
+    pub(crate) slot: UpstreamSlot,
+    /// How long both ends can be silent.
     pub(crate) idle: Duration,
 }
 
 impl Tunnel {
     pub(crate) async fn run(self) {
-        let Self { client, service, lease, idle } = self;
+        let Self { client, service, slot, idle } = self;
         let Ok(client) = client.await else { return };
-        let UpstreamLink { wire, read, .. } = service;
-        connect(TokioIo::new(client), wire, read.freeze(), idle).await;
-        drop(lease);
+        let UpstreamLink { stream, read, .. } = service;
+        connect(TokioIo::new(client), stream, read.freeze(), idle).await;
+        drop(slot);
     }
 }
 
-/// Passes bytes on both ways. `first` is what the service has said already.
+/// Copies bytes in both directions. `first` was already read from the service.
 async fn connect(
     client: impl AsyncRead + AsyncWrite,
     service: impl AsyncRead + AsyncWrite,
@@ -40,51 +40,51 @@ async fn connect(
 ) {
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_service, mut to_service) = tokio::io::split(service);
-    // One for both: who only listens is not silent while somebody speaks.
-    let movement = TransferActivity::new();
-    let up = copy(&mut from_client, &mut to_service, Bytes::new(), &movement, idle);
-    let down = copy(&mut from_service, &mut to_client, first, &movement, idle);
-    // When one side has said all it had to say, the other one may still answer.
+    // Shared by both directions: an end that only receives is not idle.
+    let activity = TransferActivity::new();
+    let up = copy(&mut from_client, &mut to_service, Bytes::new(), &activity, idle);
+    let down = copy(&mut from_service, &mut to_client, first, &activity, idle);
+    // After one end has closed its direction, the other one can still send.
     tokio::join!(up, down);
 }
 
-/// Copies until the end, an error, or a silence of both that lasts too long.
+/// Copies until the end, an error, or until both directions have been silent for `idle`.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     first: Bytes,
-    movement: &TransferActivity,
+    activity: &TransferActivity,
     idle: Duration,
 ) {
     let mut buffer = vec![0; BUFFER];
     let mut bytes = &first[..];
     loop {
-        let sent = movement.within(idle, send(to, bytes, movement)).await;
+        let sent = activity.within(idle, send(to, bytes, activity)).await;
         if !matches!(sent, Some(Ok(()))) {
             break;
         }
-        match movement.within(idle, from.read(&mut buffer)).await {
+        match activity.within(idle, from.read(&mut buffer)).await {
             Some(Ok(count @ 1..)) => bytes = buffer.get(..count).unwrap_or_default(),
             _ => break,
         }
-        movement.record();
+        activity.record();
     }
-    // Who does not listen any more may not hear this either.
-    let _ = movement.within(idle, to.shutdown()).await;
+    // Fails if the receiver is already gone.
+    let _ = activity.within(idle, to.shutdown()).await;
 }
 
-/// Every part of it that leaves is a movement: a slow reader is not a silent one.
+/// Records every partial write as activity: a slow reader is not a silent one.
 async fn send(
     to: &mut (impl AsyncWrite + Unpin),
     mut bytes: &[u8],
-    movement: &TransferActivity,
+    activity: &TransferActivity,
 ) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match to.write(bytes).await? {
             0 => return Err(std::io::ErrorKind::WriteZero.into()),
             count => bytes = bytes.get(count..).unwrap_or_default(),
         }
-        movement.record();
+        activity.record();
     }
     to.flush().await
 }

@@ -1,4 +1,4 @@
-//! `on_denied: wait`: the denied wait in line for their turn, and are refused only when that takes
+//! `on_denied: wait`: denied requests wait in a queue for their turn, and are denied only if that takes
 //! too long.
 
 use std::sync::Arc;
@@ -12,69 +12,71 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::buffers::BufferBudget;
 
-/// Decides. Where a policy says so, those who are denied wait; nobody overtakes them.
+/// Decides about a request. If its policy has `on_denied: wait`, a denied request waits, and no later
+/// request overtakes it.
 ///
-/// Who waits takes memory; `size` says how much.
+/// A waiting request takes `size` bytes of the budget.
 pub(crate) async fn decide_or_wait<S: Store>(
     app: &App<S>,
-    owed: &RequestCharges<'_>,
-    (lines, budget): (&WaitQueues, &Arc<BufferBudget>),
+    charges: &RequestCharges<'_>,
+    (queues, budget): (&WaitQueues, &Arc<BufferBudget>),
     size: impl FnOnce() -> usize,
 ) -> Decision {
-    let Some(wanted) = required_wait(owed) else { return app.decide(owed).await };
-    // Whoever does not get a turn is not decided about: it would take the turn of the first in line.
-    // After so long, everybody who is in line now has had one, or has left.
-    let turn_away = || app.turn_away(owed, wanted.index, wanted.max_wait);
-    let Some(_held) = budget.reserve(size()) else { return turn_away() };
-    let Ok(place) = lines.join(wanted.key, MAX_QUEUE) else { return turn_away() };
-    let give_up_at = Instant::now() + Duration::from(wanted.max_wait);
+    let Some(wait) = required_wait(charges) else { return app.decide(charges).await };
+    // A request without a turn is denied without a decision, which could take the turn of the first in
+    // the queue. After `max_wait`, every request that is in the queue now has had its turn or has left.
+    let turn_away = || app.turn_away(charges, wait.index, wait.max_wait);
+    let Some(_reservation) = budget.reserve(size()) else { return turn_away() };
+    let Ok(place) = queues.join(wait.key, MAX_QUEUE) else { return turn_away() };
+    let give_up_at = Instant::now() + Duration::from(wait.max_wait);
     let Ok(_turn) = timeout_at(give_up_at, place.turn()).await else { return turn_away() };
     loop {
-        let attempt = app.attempt(owed).await;
-        match next_try(owed, attempt.decision()).filter(|at| *at <= give_up_at) {
+        let attempt = app.attempt(charges).await;
+        match next_try(charges, attempt.decision()).filter(|at| *at <= give_up_at) {
             Some(at) => sleep_until(at).await,
-            // However often it was tried, it is one request.
-            None => return app.conclude(owed, attempt),
+            // It counts as one request, however many attempts it took.
+            None => return app.conclude(charges, attempt),
         }
     }
 }
 
-/// When those who are denied may try again, if they may wait for it.
-fn next_try(owed: &RequestCharges<'_>, decision: &Decision) -> Option<Instant> {
+/// When a denied request can try again, if its policies let it wait.
+fn next_try(charges: &RequestCharges<'_>, decision: &Decision) -> Option<Instant> {
     let wait = decision.retry_after().filter(|_| !decision.is_allowed())?;
-    may_wait(owed, decision).then(|| Instant::now().checked_add(wait.into()))?
+    may_wait(charges, decision).then(|| Instant::now().checked_add(wait.into()))?
 }
 
-/// A place in line that a request has to have.
+/// The queue that a request has to join before it is decided about.
 struct RequiredWait {
-    /// The charge that it waits for.
+    /// The charge that the request waits for.
     index: usize,
     key: Fingerprint,
     max_wait: Span,
 }
 
-/// Whose line it is, and how long one waits in it: by the first policy that has one. A policy that only
-/// watches lets nobody wait.
-fn required_wait(owed: &RequestCharges<'_>) -> Option<RequiredWait> {
-    let (charges, numbers) = (owed.charges(), 0..owed.charges().len());
-    let is_enforced = |index: &usize| charges.get(*index).is_some_and(|it| it.rule().enforced);
-    let waits = |index: usize| owed.policy(index).and_then(PlannedPolicy::max_wait);
+/// The queue belongs to the first policy with `on_denied: wait`; the shortest `max_wait` counts. A policy
+/// in shadow mode has no queue, because it never denies.
+fn required_wait(charges: &RequestCharges<'_>) -> Option<RequiredWait> {
+    let (list, numbers) = (charges.charges(), 0..charges.charges().len());
+    let is_enforced = |index: &usize| list.get(*index).is_some_and(|it| it.rule().enforced);
+    let waits = |index: usize| charges.policy(index).and_then(PlannedPolicy::max_wait);
     let mut waiting = numbers.filter(is_enforced).filter_map(|it| Some((it, waits(it)?)));
     let (index, first) = waiting.next()?;
     let max_wait = waiting.map(|(_, max_wait)| max_wait).fold(first, Span::min);
-    Some(RequiredWait { index, key: charges.get(index).map(Charge::counter)?, max_wait })
+    Some(RequiredWait { index, key: list.get(index).map(Charge::counter)?, max_wait })
 }
 
-/// Whether every policy that denies lets people wait.
-fn may_wait(owed: &RequestCharges<'_>, decision: &Decision) -> bool {
-    let violated = RateLimitAnswer::of_charges(owed, decision).violated();
+/// Whether every policy that denies the request has `on_denied: wait`.
+fn may_wait(charges: &RequestCharges<'_>, decision: &Decision) -> bool {
+    let violated = RateLimitAnswer::of_charges(charges, decision).violated();
     let waits = |name: &str| {
-        let policies = (0..owed.charges().len()).filter_map(|index| owed.policy(index));
+        let policies = (0..charges.charges().len()).filter_map(|index| charges.policy(index));
         policies.filter(|it| it.name() == name).any(|it| it.max_wait().is_some())
     };
     violated.into_iter().all(waits)
 }
 
+/// Requests in one queue.
 const MAX_QUEUE: usize = 1_000;
 
 #[cfg(test)]
@@ -88,7 +90,7 @@ mod tests {
 
     const MEMORY: usize = 10_000_000;
 
-    /// Time as tokio has it, so that a test can let it pass.
+    /// A clock that follows tokio's paused time.
     struct TokioClock(Instant);
 
     impl tidegate::Clock for TokioClock {
@@ -99,7 +101,7 @@ mod tests {
 
     struct QueueFixture {
         app: App<MemoryStore<TokioClock>>,
-        lines: WaitQueues,
+        queues: WaitQueues,
         budget: Arc<BufferBudget>,
     }
 
@@ -111,21 +113,21 @@ mod tests {
             );
             let store = MemoryStore::builder().clock(TokioClock(Instant::now())).build();
             let app = App::load(&PolicySource::new("limits.yaml", text).unwrap(), store).unwrap();
-            Arc::new(Self { app, lines: WaitQueues::default(), budget: BufferBudget::new(MEMORY) })
+            Arc::new(Self { app, queues: WaitQueues::default(), budget: BufferBudget::new(MEMORY) })
         }
 
         async fn ask(&self) -> Decision {
             let plan = self.app.limiter().plan();
-            let owed = plan.charges(&[("ip", "203.0.113.9")], Cost::ONE);
-            decide_or_wait(&self.app, &owed, (&self.lines, &self.budget), || 1_000).await
+            let charges = plan.charges(&[("ip", "203.0.113.9")], Cost::ONE);
+            decide_or_wait(&self.app, &charges, (&self.queues, &self.budget), || 1_000).await
         }
 
-        /// So many more in line. Who has been served is counted.
+        /// Adds callers to the queue. Each admitted one increments `served`.
         async fn spawn_callers(self: &Arc<Self>, callers: usize, served: &Arc<AtomicUsize>) {
             for _ in 0..callers {
-                let (door, served) = (Arc::clone(self), Arc::clone(served));
+                let (fixture, served) = (Arc::clone(self), Arc::clone(served));
                 tokio::spawn(async move {
-                    let is_allowed = door.ask().await.is_allowed();
+                    let is_allowed = fixture.ask().await.is_allowed();
                     served.fetch_add(usize::from(is_allowed), Ordering::SeqCst);
                 });
                 tokio::task::yield_now().await;
@@ -135,14 +137,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_newcomer_never_takes_the_turn_of_the_first_in_line() {
-        let (door, served) = (QueueFixture::new("enforce"), Arc::default());
-        // One passes at once, one is at the head, and the others wait.
-        door.spawn_callers(2 + MAX_QUEUE, &served).await;
+        let (fixture, served) = (QueueFixture::new("enforce"), Arc::default());
+        // One is admitted immediately, one is at the head of the queue, and the others wait.
+        fixture.spawn_callers(2 + MAX_QUEUE, &served).await;
         for _ in 0..90 {
-            // Just after each turn there would be room for whoever asks first.
+            // Just after each turn, the quota would have room for the next caller.
             tokio::time::sleep(Duration::from_millis(100)).await;
-            door.spawn_callers(2, &served).await;
-            let denied = door.ask().await;
+            fixture.spawn_callers(2, &served).await;
+            let denied = fixture.ask().await;
             assert!(!denied.is_allowed());
             assert_eq!(
                 (denied.reason(), denied.remaining()),
@@ -155,42 +157,43 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nor_does_anybody_whose_patience_is_over() {
-        let (door, served) = (QueueFixture::new("enforce"), Arc::default());
-        door.spawn_callers(29, &served).await;
+        let (fixture, served) = (QueueFixture::new("enforce"), Arc::default());
+        fixture.spawn_callers(29, &served).await;
         let impatient = tokio::spawn({
-            let door = Arc::clone(&door);
-            async move { door.ask().await }
+            let fixture = Arc::clone(&fixture);
+            async move { fixture.ask().await }
         });
         tokio::time::sleep(Duration::from_secs(9)).await;
-        // Behind all of them, who leave after ten seconds.
+        // It is behind all the others, which leave after ten seconds.
         let late = tokio::spawn({
-            let door = Arc::clone(&door);
-            async move { door.ask().await.is_allowed() }
+            let fixture = Arc::clone(&fixture);
+            async move { fixture.ask().await.is_allowed() }
         });
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(late.await.unwrap());
         assert_eq!(served.load(Ordering::SeqCst), 11);
-        // It was not decided about: then it would be told when the next turn is.
+        // It is denied without a decision: a decision would report the time of the next turn.
         let denied = impatient.await.unwrap();
         assert_eq!((denied.is_allowed(), denied.retry_after()), (false, Some(Span::from_secs(10))));
     }
 
     #[tokio::test(start_paused = true)]
     async fn attack_13_all_lines_together_are_bounded() {
-        let (door, served) = (QueueFixture::new("enforce"), Arc::default());
-        let held: Vec<_> = (0..MEMORY / 1_000 - 3).map(|_| door.budget.reserve(1_000)).collect();
-        // One passes at once, and three wait for one second each.
-        door.spawn_callers(8, &served).await;
+        let (fixture, served) = (QueueFixture::new("enforce"), Arc::default());
+        let reserved: Vec<_> =
+            (0..MEMORY / 1_000 - 3).map(|_| fixture.budget.reserve(1_000)).collect();
+        // One is admitted immediately, and three wait for one second each.
+        fixture.spawn_callers(8, &served).await;
         tokio::time::sleep(Duration::from_secs(9)).await;
-        assert_eq!((served.load(Ordering::SeqCst), door.budget.refusals()), (4, 4));
-        drop(held);
-        assert_eq!(door.budget.used(), 0);
+        assert_eq!((served.load(Ordering::SeqCst), fixture.budget.refusals()), (4, 4));
+        drop(reserved);
+        assert_eq!(fixture.budget.used(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_policy_that_only_watches_has_no_line() {
-        let (door, served) = (QueueFixture::new("shadow"), Arc::default());
-        door.spawn_callers(2 * MAX_QUEUE, &served).await;
+        let (fixture, served) = (QueueFixture::new("shadow"), Arc::default());
+        fixture.spawn_callers(2 * MAX_QUEUE, &served).await;
         tokio::task::yield_now().await;
         assert_eq!(served.load(Ordering::SeqCst), 2 * MAX_QUEUE);
     }

@@ -1,4 +1,4 @@
-//! One worker's part of the gateway.
+//! One worker of the gateway: it accepts connections and keeps its own pool of connections to services.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::gateway::{Gateway, POOL_SWEEP_INTERVAL};
 use crate::metrics::ServiceMetrics;
 use crate::upstream::UpstreamPool;
 
-/// What the connections of one worker share. Connections to services do not leave it.
+/// The state that the client connections of one worker share. Workers do not share connections to
+/// services.
 #[derive(Debug)]
 pub(crate) struct GatewayWorker<S> {
     pub(crate) app: Arc<App<S>>,
@@ -21,11 +22,11 @@ pub(crate) struct GatewayWorker<S> {
     pub(crate) pool: Arc<UpstreamPool>,
 }
 
-/// Passes requests from `listener` on to services until `shutdown` resolves, then finishes those in
+/// Forwards requests from `listener` to services until `shutdown` resolves, then finishes those in
 /// flight.
 ///
-/// Returns when the last connection is closed, or when the drain has taken as long as it may. Every
-/// worker has a call of its own, on its own runtime.
+/// Returns when the last connection is closed, or when the drain timeout is over. Every worker calls
+/// this on its own runtime.
 pub async fn serve<S: Store + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,

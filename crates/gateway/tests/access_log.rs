@@ -1,4 +1,4 @@
-//! What is written down about requests.
+//! The lines of the access log.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

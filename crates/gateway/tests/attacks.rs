@@ -1,4 +1,4 @@
-//! Clients that hold seats, places and time for nothing. Others are served all the same.
+//! Clients that occupy seats, slots and time to no purpose. Other clients must still be served.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -20,7 +20,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const GET: &[u8] = b"\0\0\x09\x01\x05\0\0\0\x01\x82\x86\x84\x01\x04test";
 const HALF: &str = "GET / HTTP/1.1\r\nhost: a\r\nx-long: ";
 
-/// Nobody leaves because of time.
+/// No connection is closed by a timeout.
 fn patient() -> ListenerConfig {
     let long = Duration::from_secs(600);
     ListenerConfig {
@@ -38,7 +38,7 @@ async fn from(client: &str, to: SocketAddr) -> Client {
     Client(BufStream::new(soon(socket.connect(to)).await.unwrap()))
 }
 
-/// One after the other, each of whom is answered once.
+/// Opens connections one after the other; each gets one response.
 async fn visitors(front: &Front) {
     for number in 2..12 {
         let mut visitor = from(&format!("127.0.0.{number}"), front.address).await;
@@ -63,7 +63,7 @@ async fn attack_07_silent_connections_leave_room_for_others_denied_or_not() {
         seats.push(client);
     }
     visitors(&front).await;
-    // Those that were denied made way first.
+    // The denied connections were closed first.
     for client in &mut seats[..3] {
         assert_eq!(client.get("/").await.status, 429);
     }
@@ -77,7 +77,7 @@ async fn attack_07_half_a_head_leaves_room_for_others() {
     let mut seats = Vec::new();
     for number in 0..SEATS {
         let mut client = front.connect().await;
-        // Some of them asked before.
+        // Some of them have sent a request before.
         if number < 3 {
             assert_eq!(client.get("/").await.status, 200);
             assert!(client.is_silent().await);
@@ -127,7 +127,7 @@ async fn attack_07_whoever_is_answered_keeps_its_seat_up_to_its_share() {
     let mut seats = Vec::new();
     for _ in 0..SEATS {
         let mut client = front.connect().await;
-        // The answer has begun, and never ends.
+        // The response has begun, and never ends.
         client.send("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhello").await;
         assert_eq!(client.line().await, "HTTP/1.1 200 OK");
         seats.push(client);
@@ -149,7 +149,7 @@ async fn attack_07_only_a_request_begins_a_new_time_of_silence() {
     let front = Front::with(&text, config).await;
     let mut client = front.connect().await;
     client.send_bytes(&[PREFACE, GET].concat()).await;
-    // Pings in two halves, of which each could be the beginning of a head.
+    // Each ping comes in two halves, and the first could be the beginning of a head.
     let ping = b"\0\0\x08\x06\0\0\0\0\x0012345678";
     let pings = async {
         loop {
@@ -164,7 +164,7 @@ async fn attack_07_only_a_request_begins_a_new_time_of_silence() {
     soon(pings).await;
 }
 
-/// A service that has few places, and wants bodies that come.
+/// A service with few slots and a minimum rate for bodies.
 fn few_places(scheme: &str, echo: &Echo, places: usize) -> String {
     format!(
         "gateway: {{ upstreams: {{ up: {{ urls: '{scheme}://{}', max_requests: {places}, \
@@ -184,14 +184,14 @@ async fn attack_12_an_upload_that_comes_too_slowly_gives_its_place_up() {
             sleep(Duration::from_millis(5)).await;
         }
         front.get("/").await.problem(503);
-        // A byte now and then, which is never long silent.
+        // A byte now and then, so that the client is never silent for long.
         let reply = loop {
             if !slow.is_silent().await || !slow.try_send(b"x").await {
                 break slow.reply().await;
             }
         };
         let detail = reply.problem(408);
-        assert_eq!(detail, "up: the body of the request comes too slowly", "{scheme}");
+        assert_eq!(detail, "up: the request body arrives too slowly", "{scheme}");
         assert!(slow.is_closed().await);
         assert_eq!(front.get("/").await.status, 200, "{scheme}");
         let page = front.app.metrics_page().await;
@@ -209,7 +209,7 @@ async fn attack_12_a_service_that_answers_meanwhile_may_be_talked_to_slowly() {
         let mut client = front.connect().await;
         client.send("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 8\r\n\r\n").await;
         for _ in 0..8 {
-            // Ten times slower than a body may come that nobody answers.
+            // Ten times slower than the minimum rate before a response.
             sleep(Duration::from_millis(150)).await;
             client.send("x").await;
         }
@@ -233,11 +233,11 @@ async fn attack_12_no_client_takes_all_places_of_a_service() {
         let mut client = front.connect().await;
         let before = echo.requests();
         client.send(&ask("192.0.2.66")).await;
-        // Either the service hears of it, or the client hears why not.
+        // Either the service gets the request, or the client gets a refusal.
         while echo.requests() == before {
             if !client.is_silent().await {
                 let detail = client.reply().await.problem(503);
-                assert!(detail.contains("this client has its share"), "{detail}");
+                assert!(detail.contains("this client has used its share"), "{detail}");
                 refused += 1;
                 break;
             }
@@ -269,7 +269,7 @@ async fn attack_22_a_flood_of_control_frames_ends_the_connection() {
         let stream = tokio::net::TcpStream::connect(front.address).await.unwrap();
         let (mut read, mut write) = stream.into_split();
         write.write_all(&[PREFACE, GET].concat()).await.unwrap();
-        // It reads what it is sent, as an attacker would.
+        // It reads the responses, as an attacker would.
         let reading = tokio::spawn(async move {
             let mut sink = [0; 4_096];
             while let Ok(1..) = read.read(&mut sink).await {}
@@ -296,7 +296,7 @@ async fn whoever_acknowledges_every_piece_of_a_large_answer_gets_all_of_it() {
     let stream = tokio::net::TcpStream::connect(front.address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let (mut read, mut write) = stream.into_split();
-    // `POST /echo`, and then as much as is given back.
+    // `POST /echo`, and then as much of the body as the windows allow.
     let head = b"\x83\x86\x04\x05/echo\x01\x04test";
     let mut request = frame(1, 1, head);
     request[4] = 4;
@@ -322,7 +322,7 @@ async fn whoever_acknowledges_every_piece_of_a_large_answer_gets_all_of_it() {
                 };
                 match next {
                     Some((Some(stream), size)) => room[stream] += size,
-                    // A piece has come: both windows are moved by its length, and it pings.
+                    // After each piece, the client updates both windows by its length, and pings.
                     Some((None, size)) => {
                         let size = u32::try_from(size).unwrap().to_be_bytes();
                         for stream in [0, 1] {

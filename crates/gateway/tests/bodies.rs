@@ -14,7 +14,7 @@ fn size() -> usize {
     if std::env::var_os("TIDEGATE_LONG").is_some() { 1 << 30 } else { 64 << 20 }
 }
 
-/// The memory that this process has held at most, in bytes.
+/// The peak memory of this process, in bytes.
 fn most_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
@@ -32,7 +32,7 @@ fn block(number: usize) -> Vec<u8> {
 
 const BLOCK: usize = 64 << 10;
 
-/// Sends a body and takes it back at the same time. Returns whether it came back as it was.
+/// Sends a body and reads the echo at the same time. Returns whether it is unchanged.
 async fn there_and_back(front: &Front, size: usize, is_chunked: bool) -> bool {
     let (read, mut write) = TcpStream::connect(front.address).await.unwrap().into_split();
     let sending = tokio::spawn(async move {
@@ -99,7 +99,7 @@ async fn large_bodies_pass_unchanged_and_cost_no_memory() {
     let over_h2 =
         format!("gateway: {{ upstreams: {{ up: h2c://{} }} }}\n{}", h2.address, support::GENEROUS);
     let fronts = [Front::to(h1.address).await, Front::start(&over_h2).await];
-    // Buffers have their size now.
+    // The buffers have reached their final size now.
     for front in &fronts {
         assert!(there_and_back(front, 4 << 20, false).await);
     }

@@ -1,4 +1,4 @@
-//! How connections of clients end.
+//! How client connections end.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -50,7 +50,7 @@ async fn slow_and_silent_clients_are_cut_off() {
     assert!(idle.is_closed().await);
 }
 
-/// With as many seats, and nobody leaves because of time.
+/// A gateway with this many seats, and without timeouts.
 async fn front(echo: &Echo, max_connections: usize) -> Front {
     let long = Duration::from_secs(600);
     let config = ListenerConfig {
@@ -85,7 +85,7 @@ async fn whoever_has_been_silent_for_longest_makes_way() {
     assert_eq!(second.get("/").await.status, 200);
     busy.send("world").await;
     assert_eq!(busy.reply().await.text(), "helloworld");
-    // At rest in between, and still itself.
+    // The connections become idle in between, and still work.
     for client in [&mut busy, &mut second, &mut newcomer] {
         assert!(client.is_silent().await);
         assert_eq!(client.get("/").await.status, 200);
@@ -124,7 +124,8 @@ async fn over_http2_it_is_told_what_was_answered() {
     assert!(said.ends_with(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0"), "{said:?}");
 }
 
-/// The gateway runs in this thread: it sees at once what happens until this thread waits, and in order.
+/// The gateway runs on this thread, so it sees everything that happens before the next await together and in
+/// order.
 fn newcomer(front: &Front) -> std::net::TcpStream {
     std::net::TcpStream::connect(front.address).unwrap()
 }
@@ -156,7 +157,7 @@ async fn who_asks_over_http2_as_it_has_to_make_way_is_answered() {
     assert_eq!(answered(&mut client).await, 3);
 }
 
-/// The stream of the next answer.
+/// The stream of the next response.
 async fn answered(client: &mut Client) -> u8 {
     loop {
         let mut head = [0; 9];

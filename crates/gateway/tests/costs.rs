@@ -1,4 +1,4 @@
-//! What a request costs: by its own words, or by its response's.
+//! The cost of a request, taken from the request itself or from its response.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -58,7 +58,7 @@ async fn the_service_says_what_a_request_has_cost() {
     assert_eq!(left(&front).await, 70);
     front.get("/").await;
     assert_eq!(left(&front).await, 60, "the default");
-    // More than there is: the rest is taken, and the next one waits.
+    // The cost exceeds the quota: all that is left is taken, and the next request is denied.
     assert_eq!(front.get("/?x-tokens=1000").await.status, 200);
     assert_eq!(front.get("/").await.status, 429);
 }
@@ -110,14 +110,14 @@ async fn a_policy_that_is_only_watched_gives_back_nothing_that_it_did_not_take()
     let policy = "[{ name: watched, mode: shadow, key: [ip], limits: [1/minute], \
                   cost: { response_status: 401 } }]";
     let front = front(echo.address, policy).await;
-    // The first one pays; the second would have been denied.
+    // The first request pays; the second would have been denied.
     for status in [401, 200, 401] {
         assert_eq!(front.get(&format!("/login?status={status}")).await.status, status);
     }
     assert_eq!(front.decisions("watched", "shadow_denied").await, 2);
 }
 
-/// A store that is lost whenever it should decide. Nothing was ever taken from it.
+/// A store that fails every decision, so that nothing is ever taken from it.
 struct Lost {
     is_available: bool,
     refunds: Arc<AtomicUsize>,
@@ -154,7 +154,7 @@ async fn a_store_gives_back_nothing_that_another_took_in_its_place() {
              on_store_error: {on_store_error} }}]"
         );
         let refunds = Arc::new(AtomicUsize::new(0));
-        // Back by the time that the response is there.
+        // The store is back when the response arrives.
         let store = Lost { is_available: true, refunds: Arc::clone(&refunds) };
         let text = with(echo.address, "", &policy);
         let front = Front::on(&text, store, ListenerConfig::default()).await;

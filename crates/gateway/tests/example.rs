@@ -1,4 +1,4 @@
-//! `examples/gateway.yaml`, at work.
+//! Runs `examples/gateway.yaml` against real services.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -7,7 +7,7 @@ mod support;
 use support::Front;
 use support::echo::Echo;
 
-/// The example with the addresses of services that are there.
+/// The example with the addresses of running services.
 async fn example() -> (Front, [Echo; 3]) {
     let echoes = [Echo::start().await, Echo::start().await, Echo::start().await];
     let mut text = include_str!("../../../examples/gateway.yaml").to_owned();
@@ -16,7 +16,7 @@ async fn example() -> (Front, [Echo; 3]) {
         assert!(text.contains(&written));
         text = text.replace(&written, &format!("http://{}", echo.address));
     }
-    // Standard output is for the results of tests.
+    // Standard output is reserved for test results.
     let file = std::env::temp_dir().join(format!("tidegate-example-{}", std::process::id()));
     let text = text.replace("file: \"-\"", &format!("file: {}", file.display()));
     let front = Front::start(&text).await;

@@ -1,4 +1,4 @@
-//! Services that die, hang or talk nonsense, and clients that are slow.
+//! Services that die, hang or send invalid responses, and slow clients.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -54,7 +54,7 @@ async fn half_a_response_is_never_taken_for_a_whole() {
             let front = Front::to(service.address).await;
             let mut client = front.connect().await;
             client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
-            // The head may have gone out before it was clear.
+            // The head may have been sent before the fault was noticed.
             if let Some(reply) = client.reply_or_end().await {
                 assert!(reply.status == 502 || !reply.is_whole, "{response}");
             }
@@ -63,7 +63,9 @@ async fn half_a_response_is_never_taken_for_a_whole() {
     }
     let broken = "HTTP/1.1 200 OK\r\ncontent-le";
     let service = Recorder::with(vec![Manner::AnswerAndClose(broken.into())]).await;
-    assert!(Front::to(service.address).await.get("/").await.problem(502).contains("breaks off"));
+    assert!(
+        Front::to(service.address).await.get("/").await.problem(502).contains("head is incomplete")
+    );
 }
 
 #[tokio::test]
@@ -84,7 +86,7 @@ async fn a_service_that_hangs_is_a_gateway_timeout() {
     let front = front(service.address, "timeouts: { response: 200ms }").await;
     let mut client = front.connect().await;
     assert!(client.get("/").await.problem(504).contains("in time"));
-    // In the middle of a body there is nothing left to say.
+    // In the middle of a body, there is no way to send an error.
     let half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf".to_vec();
     service.behave(vec![Manner::Answer(half)]);
     let front = self::front(service.address, "timeouts: { idle: 200ms }").await;
@@ -108,7 +110,7 @@ async fn a_service_that_does_not_take_a_body_is_a_gateway_timeout() {
             }
         }
     };
-    // The gateway stops reading when the service does: not all of it finds room.
+    // The gateway stops reading when the service does, so not all of the body fits into buffers.
     let _ = tokio::time::timeout(Duration::from_secs(5), sending).await;
     if let Some(reply) = client.reply_or_end().await {
         reply.problem(504);
@@ -128,8 +130,8 @@ async fn a_connection_that_was_closed_meanwhile_is_replaced() {
     }
 }
 
-/// The service closes a connection that was used before when the next request comes: it may have
-/// been executed.
+/// The service closes a reused connection when the next request arrives: the request may have been
+/// executed.
 #[tokio::test]
 async fn only_what_changes_nothing_is_sent_again() {
     async fn closing_on_the_second() -> (SocketAddr, tokio::task::JoinHandle<Vec<String>>) {
@@ -231,7 +233,7 @@ async fn bytes_that_come_one_by_one_are_enough() {
     assert_eq!(client.reply().await.text(), "hello!");
 }
 
-/// A client that does not read makes the service wait, and costs no memory.
+/// If a client does not read, the service has to wait, and the gateway uses no memory for it.
 #[tokio::test]
 async fn a_slow_reader_slows_the_service_down() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -257,7 +259,7 @@ async fn a_slow_reader_slows_the_service_down() {
     let mut client = Client(tokio::io::BufStream::new(stream));
     client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
     let count = || sent.load(std::sync::atomic::Ordering::SeqCst);
-    // Until nothing moves any more: the buffers on the way are full.
+    // Wait until no more bytes are transferred: the buffers on the way are full.
     let mut before = usize::MAX;
     while before != count() || before == 0 {
         before = count();

@@ -1,4 +1,4 @@
-//! Fields that are there twice, lists of them, and what routes and costs do with them.
+//! Repeated fields and list fields, and their effect on routes and costs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -27,7 +27,7 @@ async fn a_field_with_two_values_chooses_no_route() {
     .await;
     for twice in ["x-team: core\r\nx-team: other\r\n", "x-team: other\r\nX-Team: core\r\n"] {
         let reply = front.ask(&request(twice)).await;
-        assert!(reply.problem(400).contains("header:x-team is there twice"), "{reply:?}");
+        assert!(reply.problem(400).contains("header:x-team occurs twice"), "{reply:?}");
     }
     assert_eq!(echo.requests(), 0);
     assert_eq!(front.ask(&request("x-team: core\r\nx-team: core\r\n")).await.status, 400);
@@ -85,7 +85,7 @@ policies:
         ("/?x-tokens=60", 40),
         ("/", 39),
         ("/?x-tokens=0", 39),
-        // What does not fit any more is taken as far as it does.
+        // A cost that exceeds the quota takes all that is left.
         ("/?x-tokens=1000", 0),
     ] {
         let reply = front.get(path).await;

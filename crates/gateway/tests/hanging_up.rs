@@ -1,4 +1,4 @@
-//! Clients that hang up pay for what the service does for them.
+//! Clients that disconnect early pay for the work that the service does for them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
-/// A service that has requests wait for its word, which is the same for all of them.
+/// A service that holds all requests until it is released, and then answers them alike.
 struct Service {
     address: SocketAddr,
     seen: mpsc::UnboundedReceiver<()>,
@@ -48,13 +48,13 @@ impl Service {
         self.word.send_replace(Some(text));
     }
 
-    /// Without a word.
+    /// Closes without a response.
     fn close(&self) {
         self.word.send_replace(Some(String::new()));
     }
 
-    /// So many clients ask, and hang up once the service is at work. Returns when the gateway has seen
-    /// it.
+    /// Clients send requests, and disconnect once the service works on them. Returns when the gateway has
+    /// noticed.
     async fn left_by(&mut self, clients: usize, front: &Front) {
         for _ in 0..clients {
             let mut client = front.connect().await;
@@ -66,11 +66,11 @@ impl Service {
     }
 }
 
-/// What is left for whoever asks from here.
+/// The remaining quota of this client.
 async fn left(front: &Front) -> Option<u64> {
     let plan = front.app.limiter().plan();
-    let owed = plan.charges(&[("ip", "127.0.0.1")], Cost::PEEK);
-    front.app.limiter().decide(&owed).await.remaining()
+    let charges = plan.charges(&[("ip", "127.0.0.1")], Cost::PEEK);
+    front.app.limiter().decide(&charges).await.remaining()
 }
 
 async fn until_left(front: &Front, expected: u64) {

@@ -1,4 +1,4 @@
-//! HTTP/2 on either side, and gRPC as its frames show it.
+//! HTTP/2 with clients and services, and gRPC at the level of frames.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -1,4 +1,4 @@
-//! Who may pass, and what the others are told.
+//! Which requests are admitted, and the responses to the denied ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -84,7 +84,7 @@ async fn callers_are_told_apart_by_fields_queries_cookies_keys_and_routes() {
         self::front(echo.address, "[{ name: p, key: ['query:q'], limits: [1/minute] }]").await;
     assert_eq!(front.get("/?q=a%20b").await.status, 200);
     assert_eq!(front.get("/other?x=1&q=a+b").await.status, 429);
-    assert!(front.get("/?q=1&q=2").await.problem(400).contains("query:q is there twice"));
+    assert!(front.get("/?q=1&q=2").await.problem(400).contains("query:q occurs twice"));
     let routes = "  routes:\n  - { name: a, match: { path: /a/** }, upstream: up }\n  - { name: b, upstream: up }";
     let text = with(echo.address, routes, "[{ name: p, key: [route], limits: [1/minute] }]");
     let front = Front::start(&text).await;

@@ -1,4 +1,4 @@
-//! Limits are exact however many come at once: 64 connections, 20,000 callers.
+//! Limits are exact under concurrent load: 64 connections, 20,000 callers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -18,10 +18,10 @@ use tokio::net::TcpListener;
 
 const CONNECTIONS: usize = 64;
 const CALLERS: usize = 20_000;
-/// What each may do, and what each tries.
+/// The quota of each caller, and the number of its requests.
 const ALLOWED: u32 = 2;
 const TRIED: usize = 3;
-/// Requests that are sent at once on a connection.
+/// Requests that are pipelined on a connection.
 const DEPTH: usize = 16;
 
 /// A service that only counts.
@@ -36,7 +36,7 @@ async fn service() -> (SocketAddr, Arc<AtomicU32>) {
             let counter = Arc::clone(&counter);
             tokio::spawn(async move {
                 let mut buffer = vec![0; 8 << 10];
-                // One request at a time is on a connection, and it has no body.
+                // A connection carries one request at a time, without a body.
                 while let Ok(count @ 1..) = stream.read(&mut buffer).await {
                     if buffer[..count].ends_with(b"\r\n\r\n") {
                         counter.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Files that a plan names: they are followed like the plan itself.
+//! Files that a plan names: changes of them take effect like changes of the plan.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -25,7 +25,7 @@ const OLD: &str = "the old secret, of at least thirty-two bytes, as it should be
 const NEW: &str = "the new secret, of at least thirty-two bytes, as it should be";
 const GENEROUS: &str = "[{ name: all, key: [ip], limits: [1000000/second] }]";
 
-/// A request of alice, whose token this secret has signed.
+/// A request with a token for alice, signed with this secret.
 fn of_alice(secret: &str) -> String {
     let now = SystemClock::new().now().as_micros() / 1_000_000;
     let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -40,7 +40,7 @@ fn jwt(keys: &Path) -> String {
     format!("  jwt: {{ keys: {}, algorithms: HS256 }}", keys.display())
 }
 
-/// A gateway by a file, and who reloads it.
+/// A gateway that is configured by a file, and its reloader.
 async fn start(scratch: &Scratch, text: &str) -> (Front, PlanReloader<MemoryStore<ManualClock>>) {
     let file = scratch.write("limits.yaml", text);
     let front = Front::start(text).await;
@@ -50,7 +50,7 @@ async fn start(scratch: &Scratch, text: &str) -> (Front, PlanReloader<MemoryStor
     (front, reloader)
 }
 
-/// The same, followed from now on.
+/// The same gateway, with a watcher on its files.
 async fn follow(scratch: &Scratch, text: &str) -> (Front, ReloadRequest) {
     let (front, reloader) = start(scratch, text).await;
     let request = reloader.request();
@@ -133,7 +133,7 @@ async fn attack_06_whoever_asks_for_a_reload_is_told_what_was_read() {
     assert!(!answer.has_changed);
     assert_eq!(answer.read, [keys.clone(), scratch.file("limits.yaml")]);
     fs::write(&keys, NEW).unwrap();
-    // The one who asks and the one who watches may be told in any order.
+    // The explicit reload and the watcher may notice the change in either order.
     soon(request.ask_and_wait()).await.unwrap();
     assert_eq!(front.ask(&of_alice(OLD)).await.status, 401);
     assert_eq!(front.ask(&of_alice(NEW)).await.status, 200);
@@ -207,5 +207,8 @@ async fn attack_15_values_of_headers_come_from_files_and_from_the_environment() 
     );
     fs::write(&secret, "hunter2\nhunter2").unwrap();
     let refused = front.try_reload(&text).unwrap_err().to_string();
-    assert!(refused.contains("no value of a field") && !refused.contains("hunter2"), "{refused}");
+    assert!(
+        refused.contains("not a valid field value") && !refused.contains("hunter2"),
+        "{refused}"
+    );
 }

@@ -1,4 +1,4 @@
-//! The gateway between programs of others: nginx behind it, curl, wrk and h2load before it.
+//! The gateway between other programs: nginx and gRPC behind it, curl, wrk and h2load in front of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -11,7 +11,7 @@ use support::echo::Echo;
 use support::{Front, GENEROUS};
 use tidegate_testkit::{Daemon, free_port, peer};
 
-/// nginx with a page, a large file, a redirect and a place that takes uploads.
+/// nginx with a page, a large file, a redirect and a location for uploads.
 fn nginx() -> Option<(Daemon, u16)> {
     let program = peer("nginx")?;
     let port = free_port();
@@ -73,7 +73,7 @@ async fn curl_sees_nginx_through_us() {
         let body = get(&[protocol, "-H", "X-Forwarded-For: 6.6.6.6", &format!("{at}/seen")]).await;
         assert_eq!(body, "GET /seen 127.0.0.1 127.0.0.1", "{protocol}");
     }
-    // A directory's slash is nginx's business: neither taken away nor added.
+    // The slash of a directory is up to nginx: the gateway neither removes nor adds it.
     assert!(get(&["-i", &format!("{at}/sub")]).await.contains("301 Moved"));
     assert_eq!(get(&[&format!("{at}/sub/")]).await, "below\n");
     // Ranges, conditions and heads are end to end.
@@ -127,7 +127,7 @@ async fn wrk_and_h2load_find_no_error() {
     }
 }
 
-/// Files of an authority, and of a server that it vouches for.
+/// The files of a certificate authority, and of a server with its certificate.
 fn certificates(directory: &Path) {
     let openssl = |arguments: &str| {
         let words = arguments.split_whitespace();
@@ -179,13 +179,13 @@ async fn services_are_verified_over_tls() {
         for path in ["/one", "/two"] {
             assert_eq!(front.get(path).await.text(), format!("{seen} TLSv1.3 {path}"));
         }
-        // Somebody else's authority, and a name that the certificate does not have.
+        // Another authority, and a name that is not in the certificate.
         through("localhost", "other.crt").await.get("/").await.problem(502);
         through("127.0.0.1", "ca.crt").await.get("/").await.problem(502);
     }
 }
 
-/// A service of Google's own gRPC: a call, and a stream of answers.
+/// A service with Google's gRPC library: a unary call, and a stream of responses.
 const GRPC_SERVER: &str = r#"
 import sys, grpc
 from concurrent import futures
@@ -210,7 +210,7 @@ server.start()
 server.wait_for_termination()
 "#;
 
-/// Whatever goes wrong is an exception, and a status that is not zero.
+/// Any failure is an exception, which makes the exit status non-zero.
 const GRPC_CLIENT: &str = r#"
 import sys, grpc
 

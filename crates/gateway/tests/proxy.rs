@@ -1,4 +1,4 @@
-//! What passes through, and how.
+//! Which parts of requests and responses pass through the gateway, and in which form.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -1,4 +1,4 @@
-//! Another plan while requests come.
+//! Replaces the plan while requests arrive.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -16,7 +16,7 @@ const TWO: &str = "[{ name: p, key: [ip], limits: [2/minute] }]";
 const NINE: &str = "[{ name: p, key: [ip], limits: [9/minute] }]";
 const SECRET: &str = "a secret of at least thirty-two bytes, as it should be";
 
-/// A file that no other test has.
+/// The path of a file for one test only.
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("tidegate-reload-{name}-{}", std::process::id()))
 }
@@ -25,7 +25,7 @@ fn jwt(keys: &Path) -> String {
     format!("  jwt: {{ keys: {}, algorithms: HS256 }}", keys.display())
 }
 
-/// How many requests a minute it lets pass, as it says itself.
+/// The limit per minute, as the response reports it.
 async fn limit(front: &Front) -> String {
     let reply = front.get("/").await;
     let said = reply.header("ratelimit-policy").unwrap().to_owned();
@@ -42,7 +42,7 @@ async fn a_reload_changes_routes_and_limits_and_keeps_counters() {
     front.reload(&with(two.address, "", policy));
     assert_eq!(client.get("/").await.status, 200);
     assert_eq!((one.requests(), two.requests()), (1, 1));
-    // A file that is missing leaves everything as it was.
+    // A missing file leaves everything unchanged.
     assert!(front.try_reload(&with(one.address, &jwt(Path::new("/nowhere")), policy)).is_err());
     assert_eq!(client.get("/").await.status, 200);
     assert_eq!((one.requests(), two.requests()), (1, 2));
@@ -77,7 +77,7 @@ async fn files_are_read_when_a_plan_is_loaded_and_not_by_requests() {
     front.reload(&with(echo.address, &jwt(&keys), NINE));
     std::fs::remove_file(&keys).unwrap();
     assert_eq!(limit(&front).await, "9");
-    // As an operator changes limits: the rest of the plan is as it was, and is not read again.
+    // An operator changes only limits: the rest of the plan is unchanged, and is not read again.
     let amended = PolicySource::new("test", with(echo.address, &jwt(&keys), TWO)).unwrap();
     front.app.limiter().reload(&amended).unwrap();
     assert_eq!(limit(&front).await, "2");

@@ -1,4 +1,4 @@
-//! Services that are unwell, slow or full: what becomes of requests, and what operators see.
+//! Unhealthy, slow and full services: the responses that clients get, and the metrics that operators see.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -32,7 +32,7 @@ async fn a_service_that_is_not_asked_any_more_is_not_unwell_for_ever() {
     };
     let front = Front::start(&text(", health: { path: /healthz, every: 10ms }")).await;
     soon(async {
-        while !front.get("/").await.text().contains("no address of it is well") {
+        while !front.get("/").await.text().contains("no address is healthy") {
             sleep(Duration::from_millis(10)).await;
         }
     })
@@ -42,7 +42,7 @@ async fn a_service_that_is_not_asked_any_more_is_not_unwell_for_ever() {
     assert_eq!(front.get("/").await.status, 200);
 }
 
-/// Reads all of a request, and never answers.
+/// A service that reads the whole request and never responds.
 async fn hanging_h2() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -78,7 +78,7 @@ async fn a_body_that_was_sent_at_once_does_not_double_the_wait() {
     );
 }
 
-/// The metrics. Services are among them when the gateway has begun to serve.
+/// The page of metrics. It contains services once the gateway has begun to serve.
 async fn page(front: &Front) -> String {
     soon(async {
         loop {
@@ -132,13 +132,13 @@ async fn what_became_of_requests_is_counted_by_service() {
         assert_eq!(front.get("/").await.status, status, "{result}");
         assert_eq!(requests(&front, result).await, 1, "{result}");
     }
-    // Three in a row have failed.
+    // Three consecutive requests have failed.
     assert_eq!(well(&front).await, 0);
     assert_eq!(value(&front, r#"tidegate_upstream_addresses{upstream="up"}"#).await, 1);
     service.behave(vec![Manner::AnswerAndClose(OK.to_vec())]);
     assert_eq!(front.get("/").await.status, 200);
     assert_eq!((well(&front).await, requests(&front, "ok").await), (1, 2));
-    // Counts stay when a service changes.
+    // The counts survive a change of the service.
     service.behave(vec![Manner::Hang]);
     front.reload(&text(1));
     let (full, slow) = tokio::join!(front.get("/"), front.get("/"));
@@ -180,7 +180,8 @@ async fn who_cannot_be_reached_or_is_unwell_is_seen() {
     .await;
 }
 
-/// The rules and the manual are tested with a server that has no gateway; here are the gateway's.
+/// Other tests check the alert rules and the manual against a server without a gateway; this one adds the
+/// gateway's metrics.
 #[tokio::test]
 async fn metrics_of_services_are_documented_and_those_of_the_rules_exist() {
     let service = Recorder::start().await;

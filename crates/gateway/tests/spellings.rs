@@ -1,4 +1,4 @@
-//! What the gateway counts is what the service serves: other spellings of a request are counted alike,
+//! The gateway counts the request that the service serves: other spellings of a request are counted alike
 //! or refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
@@ -117,7 +117,7 @@ async fn attack_04_fields_with_underscores_are_dropped() {
         assert!(fields(&seen, name).is_empty(), "{name}: {seen}");
     }
     assert_eq!(fields(&seen, "x-internal-key"), ["secret"]);
-    // Without the key, it was counted as one without a key.
+    // The key was dropped, so both requests were counted as requests without a key.
     assert_eq!(front.ask(&get("/", "x_api_key: eve\r\n")).await.status, 429);
 }
 

@@ -14,7 +14,7 @@ use tidegate::{Clock as _, SystemClock};
 
 const SECRET: &str = "a secret of at least thirty-two bytes, as it should be";
 
-/// Valid for an hour, unless it says something else.
+/// A token that is valid for an hour, unless the claims have `exp`.
 fn token(claims: &Value, secret: &str) -> String {
     let now = SystemClock::new().now().as_micros() / 1_000_000;
     let mut claims = claims.clone();
@@ -48,7 +48,7 @@ async fn claims_count_only_when_they_are_verified() {
     assert_eq!(ask(&token(&json!({"sub": "x", "exp": 1}), SECRET)).await.status, 401);
     assert_eq!(ask("").await.status, 200, "no token is needed");
     assert_eq!(echo.requests(), 3);
-    // Whoever guesses is limited like everybody.
+    // A client that guesses tokens is limited by its address.
     assert_eq!(ask("authorization: Bearer x\r\n").await.status, 401);
     assert_eq!(ask("authorization: Bearer x\r\n").await.status, 429);
 }
@@ -73,11 +73,11 @@ async fn attack_20_a_denied_flood_of_forged_tokens_verifies_no_signature() {
         assert_eq!(ask().await, 429);
     }
     assert_eq!(front.gateway.verified_signatures(), 3);
-    // Each of them is one decision, and no policy by claims has heard of any.
+    // Each request is one decision, and no policy with claims was charged.
     assert_eq!(front.decisions("all", "denied").await, 20);
     assert_eq!(front.decisions("all", "allowed").await, 3);
     assert_eq!(front.decisions("user", "denied").await, 0);
-    // A minute later there is room, and the token is looked at again.
+    // A minute later there is room, and the token is verified again.
     front.clock.advance(tidegate::Span::from_secs(61));
     let alice = token(&json!({"sub": "alice"}), SECRET);
     assert_eq!(front.ask(&request("GET", "/", &alice)).await.status, 200);

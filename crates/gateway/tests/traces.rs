@@ -1,4 +1,4 @@
-//! What a request is a part of, told to the service behind the gateway.
+//! The trace context that the gateway forwards to its services.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -13,7 +13,7 @@ use tidegate::config::PolicySource;
 use tidegate_server::trace::{SamplingRatio, SpanExporter, TraceParent, Tracer};
 use tidegate_server::{App, ListenerConfig};
 
-/// A gateway that traces so many requests of strangers.
+/// A gateway that samples requests of untrusted peers at this rate.
 async fn start(
     to: SocketAddr,
     ratio: SamplingRatio,
@@ -30,7 +30,7 @@ async fn ask<S: tidegate::Store + 'static>(front: &Front<S>, fields: &str) -> Re
     front.ask(&format!("GET / HTTP/1.1\r\nhost: test\r\n{fields}\r\n")).await
 }
 
-/// The values of a field that the service has seen.
+/// The values of a field that the service has received.
 fn seen(reply: &Reply, name: &str) -> Vec<String> {
     let headers = reply.json()["headers"].as_array().unwrap().clone();
     let fields = headers.iter().filter(|pair| pair[0] == name);
@@ -55,7 +55,7 @@ async fn a_service_is_told_which_part_of_the_trace_asks_it() {
     let own = seen(&ask(&front, "").await, "traceparent");
     assert_eq!(own.len(), 1, "a trace begins here");
 
-    // Where nobody listens; what is counted as lost was there to be sent.
+    // No collector listens there. A span that is counted as lost was there to be sent.
     let gone = "http://127.0.0.1:1".parse().unwrap();
     soon(exporter.run(gone, async {})).await;
     assert!(front.app.metrics_page().await.contains(r#"spans_total{result="lost"} 2"#));

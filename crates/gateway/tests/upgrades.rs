@@ -1,4 +1,4 @@
-//! Connections that become something else.
+//! Connections that are upgraded to another protocol.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -29,7 +29,7 @@ async fn a_connection_becomes_a_tunnel_when_both_sides_want_it() {
     });
     let front = Front::to(address).await;
     let mut client = front.connect().await;
-    // Bytes that come early belong to the tunnel; they look like a request on purpose.
+    // Bytes that arrive early belong to the tunnel; they look like a request on purpose.
     client
         .send(
             "GET /ws HTTP/1.1\r\nhost: a\r\nconnection: keep-alive, Upgrade\r\nupgrade: echo\r\n\
@@ -82,5 +82,5 @@ async fn a_service_that_switches_unasked_is_not_followed() {
     let service = Recorder::with(vec![Manner::Answer(switch.to_vec())]).await;
     let front = Front::to(service.address).await;
     let mut client = front.connect().await;
-    assert!(client.get("/").await.problem(502).contains("unasked"));
+    assert!(client.get("/").await.problem(502).contains("unrequested"));
 }

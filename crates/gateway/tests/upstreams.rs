@@ -1,4 +1,4 @@
-//! Which service a request goes to, and which of its addresses.
+//! The choice of a service for a request, and of one of its addresses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -77,7 +77,7 @@ async fn addresses_that_say_they_are_unwell_get_no_requests() {
 async fn an_address_that_does_not_answer_keeps_nobody_from_asking_the_others() {
     let silent = Recorder::with(vec![Manner::Hang]).await;
     let well = Recorder::start().await;
-    // A timeout that is longer than the test has.
+    // The timeout is longer than the test can take.
     let _front = Front::start(&format!(
         "gateway:\n  upstreams:\n    up: {{ urls: ['http://{}', 'http://{}'], \
          health: {{ path: /healthz, every: 50ms, timeout: 5m }} }}\n{GENEROUS}",

@@ -1,4 +1,4 @@
-//! `on_denied: wait`: who is denied waits in line.
+//! `on_denied: wait`: denied requests wait in a queue.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -16,7 +16,7 @@ async fn the_denied_wait_in_line() {
         "",
         "[{ name: smooth, key: [ip], limits: [10/second burst 1], on_denied: wait, max_wait: 350ms }]",
     );
-    // A clock of the system's kind: waiting moves it.
+    // This clock advances while requests wait.
     let store = tidegate::MemoryStore::builder().clock(TokioClock::new()).build();
     let front = Front::on(&text, store, tidegate_server::ListenerConfig::default()).await;
     let start = tokio::time::Instant::now();
@@ -28,7 +28,7 @@ async fn the_denied_wait_in_line() {
             let reply = client.reply().await;
             (reply.status, start.elapsed().as_millis() / 100)
         }));
-        // In this order.
+        // They join the queue in this order.
         for _ in 0..200 {
             tokio::task::yield_now().await;
         }
@@ -40,12 +40,12 @@ async fn the_denied_wait_in_line() {
     let passed: Vec<_> = outcomes.iter().filter(|(status, _)| *status == 200).collect();
     assert_eq!(passed, [&(200, 0), &(200, 1), &(200, 2), &(200, 3)], "{outcomes:?}");
     assert_eq!(outcomes.iter().filter(|(status, _)| *status == 429).count(), 2);
-    // Those who waited have asked more than once, and count once.
+    // The requests that waited took several attempts, but count once.
     assert_eq!(front.decisions("smooth", "allowed").await, 4);
     assert_eq!(front.decisions("smooth", "denied").await, 2);
 }
 
-/// Time as tokio has it, so that a test can let it pass.
+/// A clock that follows tokio's time, which a test can pause.
 struct TokioClock(tokio::time::Instant);
 
 impl TokioClock {

@@ -1,4 +1,4 @@
-//! A decision, together with the limits that it is about.
+//! A decision together with the limits that it is about.
 
 use tidegate_limiter::config::PlannedPolicy;
 use tidegate_limiter::{
@@ -7,47 +7,47 @@ use tidegate_limiter::{
 
 use crate::CachedPolicyHeader;
 
-/// What a client is told about.
+/// A decision and its limits, from which fields and bodies are written.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimitAnswer<'a, 'p> {
     subject: AnswerSubject<'a, 'p>,
     decision: &'a Decision,
-    /// Of each limit, if they were written before.
+    /// The cached header of each limit, if there is one.
     policy_headers: &'a [&'static CachedPolicyHeader],
-    /// Whether it says when to come back, if the decision is a denial.
+    /// Whether a denial includes when to retry.
     has_wait: bool,
 }
 
-/// Who was asked.
+/// The charges or the policy that were decided about.
 #[derive(Clone, Copy, Debug)]
 enum AnswerSubject<'a, 'p> {
     Charges(&'a RequestCharges<'p>),
     Policy(&'a Policy),
 }
 
-/// A limit, whose it is, and what it says.
+/// A limit with its policy and its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitReport<'a> {
     /// The name of the policy.
     pub policy: &'a str,
     /// The limit.
     pub rule: &'a Rule,
-    /// What it says.
+    /// The limit's verdict.
     pub verdict: &'a Verdict,
 }
 
 impl<'a, 'p> RateLimitAnswer<'a, 'p> {
-    /// By the policies of a plan that a request was about.
-    pub const fn of_charges(owed: &'a RequestCharges<'p>, decision: &'a Decision) -> Self {
+    /// An answer by the policies of a plan that apply to a request.
+    pub const fn of_charges(charges: &'a RequestCharges<'p>, decision: &'a Decision) -> Self {
         Self {
-            subject: AnswerSubject::Charges(owed),
+            subject: AnswerSubject::Charges(charges),
             decision,
             policy_headers: &[],
             has_wait: true,
         }
     }
 
-    /// By the one policy of a limiter.
+    /// An answer by the single policy of a limiter.
     pub const fn of_policy(policy: &'a Policy, decision: &'a Decision) -> Self {
         Self {
             subject: AnswerSubject::Policy(policy),
@@ -57,20 +57,23 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
         }
     }
 
-    /// With the [stencils](CachedPolicyHeader::each_of) of the policy that was asked.
+    /// Adds the [cached headers](CachedPolicyHeader::each_of) of the policy.
     #[must_use]
-    pub const fn with_policy_headers(self, stencils: &'a [&'static CachedPolicyHeader]) -> Self {
-        Self { policy_headers: stencils, ..self }
+    pub const fn with_policy_headers(
+        self,
+        policy_headers: &'a [&'static CachedPolicyHeader],
+    ) -> Self {
+        Self { policy_headers, ..self }
     }
 
-    /// For what is never refused, such as a refund: how the limits stand afterwards, even if nothing is
-    /// left, and not when to come back.
+    /// For operations that are never denied, such as a refund: shows the limits afterwards, even if
+    /// nothing remains, and not when to retry.
     #[must_use]
     pub const fn without_wait(self) -> Self {
         Self { has_wait: false, ..self }
     }
 
-    /// When to come back.
+    /// When to retry.
     pub(crate) fn retry_after(&self) -> Option<Span> {
         self.decision.retry_after().filter(|_| self.has_wait)
     }
@@ -82,42 +85,43 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
 
     /// Whether more limits apply than can be settled together.
     pub const fn is_crowded(&self) -> bool {
-        matches!(self.subject, AnswerSubject::Charges(owed) if owed.exceeds_max_charges())
+        matches!(self.subject, AnswerSubject::Charges(charges) if charges.exceeds_max_charges())
     }
 
-    /// What each limit says, in the order of the file.
+    /// The report of each limit, in the order of the file.
     pub fn each_limit(&self) -> impl Iterator<Item = LimitReport<'a>> + use<'a, 'p> {
         let answer = *self;
         (0..self.decision.verdicts().len()).filter_map(move |index| answer.limit_report(index))
     }
 
-    /// What the limit at `index` says.
+    /// The report of the limit at `index`.
     pub(crate) fn limit_report(&self, index: usize) -> Option<LimitReport<'a>> {
         let (policy, rule) = (self.subject.policy(index)?, self.subject.rule(index)?);
         Some(LimitReport { policy, rule, verdict: self.decision.verdicts().get(index)? })
     }
 
-    /// The one that speaks for all.
+    /// The report of the tightest limit, which stands for all.
     pub fn tightest(&self) -> Option<LimitReport<'a>> {
         self.decision.tightest_index().and_then(|index| self.limit_report(index))
     }
 
-    /// The stencil of the limit at `index`.
+    /// The cached header of the limit at `index`.
     pub(crate) fn policy_header(&self, index: usize) -> Option<&'static CachedPolicyHeader> {
         self.policy_headers.get(index).copied()
     }
 
-    /// The policy that speaks for all. When none could say anything, the first that denies for that,
-    /// or else the first one.
+    /// The policy of the tightest limit. Without verdicts, the first policy that denies for lack of a
+    /// store, or else the first one.
     pub fn policy(&self) -> Option<&'a str> {
-        let limiting = self.tightest().map(|said| said.policy);
+        let limiting = self.tightest().map(|report| report.policy);
         limiting
             .or_else(|| self.policies(|index| self.decision.counts(index)).next())
             .or_else(|| self.subject.policy(0))
             .or_else(|| self.subject.unlimited_by())
     }
 
-    /// Why. Whom a policy sets no limit, or only watches, is within it, and not without a policy.
+    /// Why the decision turned out as it did. A caller whose policy has no limit, or is a shadow, is within
+    /// the limit, and not without a policy.
     pub fn reason(&self) -> DecisionReason {
         let is_about = || self.decision.is_allowed() && self.policy().is_some();
         match self.decision.reason() {
@@ -126,8 +130,8 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
         }
     }
 
-    /// The policies that a denied request has violated; all of them when none is known to deny, as
-    /// where there are too many.
+    /// The policies that a denied request has violated; all of them if none is known to deny, for example
+    /// because there are too many.
     pub fn violated(&self) -> Vec<&'a str> {
         let mut names: Vec<_> = self.policies(|index| self.is_denied_by(index)).collect();
         if names.is_empty() {
@@ -137,38 +141,38 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
         names
     }
 
-    /// Whether the limit at `index` denies: by its verdict, or for want of a store.
+    /// Whether the limit at `index` denies: by its verdict, or for lack of a store.
     fn is_denied_by(&self, index: usize) -> bool {
         let verdict = self.decision.verdicts().get(index);
         self.decision.counts(index) && verdict.is_none_or(|verdict| !verdict.allowed)
     }
 
-    /// The policy of each charge that is meant.
-    fn policies(&self, is_meant: impl Fn(usize) -> bool) -> impl Iterator<Item = &'a str> {
-        let asked = self.subject;
-        let each = (0..).map_while(move |index| Some((index, asked.policy(index)?)));
-        each.filter(move |(index, _)| is_meant(*index)).map(|(_, name)| name)
+    /// The policy of each charge whose index is included.
+    fn policies(&self, includes: impl Fn(usize) -> bool) -> impl Iterator<Item = &'a str> {
+        let subject = self.subject;
+        let each = (0..).map_while(move |index| Some((index, subject.policy(index)?)));
+        each.filter(move |(index, _)| includes(*index)).map(|(_, name)| name)
     }
 }
 
 impl<'a> AnswerSubject<'a, '_> {
     fn policy(self, index: usize) -> Option<&'a str> {
         match self {
-            Self::Charges(owed) => owed.policy_name(index),
+            Self::Charges(charges) => charges.policy_name(index),
             Self::Policy(policy) => policy.rules().get(index).map(|_| policy.name()),
         }
     }
 
     fn unlimited_by(self) -> Option<&'a str> {
         match self {
-            Self::Charges(owed) => owed.unlimited_by().map(PlannedPolicy::name),
+            Self::Charges(charges) => charges.unlimited_by().map(PlannedPolicy::name),
             Self::Policy(_) => None,
         }
     }
 
     fn rule(self, index: usize) -> Option<&'a Rule> {
         match self {
-            Self::Charges(owed) => owed.charges().get(index).map(Charge::rule),
+            Self::Charges(charges) => charges.charges().get(index).map(Charge::rule),
             Self::Policy(policy) => policy.rules().get(index),
         }
     }

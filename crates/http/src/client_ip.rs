@@ -1,15 +1,15 @@
-//! Whose request it is, when proxies stand in between.
+//! Finds the client's address behind trusted proxies.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue};
 use tidegate_limiter::{IpAddress, IpNetwork};
 
-/// Which of the addresses that a request shows is its client's.
+/// Decides which of a request's addresses is its client's.
 ///
-/// The address of the socket cannot be made up; what `X-Forwarded-For` says can, except for the part
-/// that a trusted proxy has appended. So it is read from the right, and no further than trust goes:
-/// whatever a client writes there itself is to the left of that, and changes nothing.
+/// The address of the socket cannot be forged; `X-Forwarded-For` can, except for the part that a trusted
+/// proxy has appended. So the field is read from the right, and only as far as the proxies are trusted:
+/// entries that a client writes itself are to the left of that, and change nothing.
 ///
 /// ```
 /// use http::HeaderMap;
@@ -29,6 +29,7 @@ use tidegate_limiter::{IpAddress, IpNetwork};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientIp(ProxyTrust);
 
+/// Which proxies are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum ProxyTrust {
     #[default]
@@ -38,35 +39,35 @@ enum ProxyTrust {
 }
 
 impl ClientIp {
-    /// Nobody is trusted: the client is who connects.
+    /// No proxy is trusted: the client is the peer that connects.
     pub const fn of_socket() -> Self {
         Self(ProxyTrust::Nobody)
     }
 
-    /// Always so many proxies stand in between, each of which appends to `X-Forwarded-For`. Whoever
-    /// reaches us past them can write what they like there: close that way.
+    /// Every request passes this many proxies, each of which appends to `X-Forwarded-For`. A client that
+    /// can connect directly can forge the field: make sure that it cannot.
     pub const fn behind_hops(hops: usize) -> Self {
         Self(if hops == 0 { ProxyTrust::Nobody } else { ProxyTrust::Hops(hops) })
     }
 
-    /// Whoever connects from these networks is a proxy that appends to `X-Forwarded-For`, and so is
-    /// whoever it says it got a request from, if that is in them too. A request that comes by another
-    /// way is of who connects. On a unix socket only a neighbour can connect: it is trusted.
+    /// Peers in these networks are proxies that append to `X-Forwarded-For`, and so are the addresses that
+    /// they append, if those are in the networks too. For any other peer, the client is the peer. On a
+    /// unix socket only local processes can connect: they are trusted.
     pub fn behind_proxies(networks: impl IntoIterator<Item = IpNetwork>) -> Self {
         Self(ProxyTrust::Proxies(networks.into_iter().collect()))
     }
 
-    /// Whether anybody is trusted.
+    /// Whether any proxy is trusted.
     pub fn trusts_anybody(&self) -> bool {
         self.0 != ProxyTrust::Nobody
     }
 
-    /// Whether it depends on who connects what a request may say of itself.
+    /// Whether trusting the forwarding headers depends on the peer's address.
     pub const fn depends_on_peer(&self) -> bool {
         matches!(self.0, ProxyTrust::Proxies(_))
     }
 
-    /// Whether what a request from `peer` says about its way here is believed.
+    /// Whether the forwarding headers of a request from `peer` are trusted.
     pub fn trusts_peer(&self, peer: Option<IpAddr>) -> bool {
         match &self.0 {
             ProxyTrust::Nobody => false,
@@ -78,13 +79,13 @@ impl ClientIp {
         }
     }
 
-    /// The client of a request that came from `peer`. `None` when nothing says who it is.
+    /// The client of a request from `peer`. `None` if no address is known.
     pub fn of(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
         let peer = peer.map(|ip| ip.to_canonical());
         match &self.0 {
             ProxyTrust::Nobody => peer,
             ProxyTrust::Hops(hops) => {
-                // Fewer than trusted: the first proxy is what the others have heard of.
+                // With fewer entries than trusted hops, the leftmost entry is the client.
                 let chain = forwarded(headers).take(*hops).map_while(|address| address);
                 chain.last().or(peer)
             }
@@ -92,19 +93,19 @@ impl ClientIp {
         }
     }
 
-    /// The same by networks that somebody else keeps; see [`behind_proxies`](Self::behind_proxies).
+    /// [`of`](Self::of) with borrowed networks; see [`behind_proxies`](Self::behind_proxies).
     pub fn behind(
         networks: &[IpNetwork],
         peer: Option<IpAddr>,
         headers: &HeaderMap,
     ) -> Option<IpAddr> {
         let peer = peer.map(|ip| ip.to_canonical());
-        let is_proxy = |ip: IpAddr| networks.iter().any(|it| it.contains(ip.into()));
+        let is_proxy = |ip: IpAddr| networks.iter().any(|network| network.contains(ip.into()));
         if peer.is_some_and(|peer| !is_proxy(peer)) {
             return peer;
         }
         let mut client = peer;
-        // What is no address was written by whoever wrote it: the last that is one counts.
+        // An entry that is not an address ends the search: the last valid one counts.
         for address in forwarded(headers).take(MAX_HOPS).map_while(|address| address) {
             client = Some(address);
             if !is_proxy(address) {
@@ -115,7 +116,8 @@ impl ClientIp {
     }
 }
 
-/// The addresses of all `X-Forwarded-For` fields, the nearest first; `None` for what is none.
+/// The addresses of all `X-Forwarded-For` fields, the nearest first; `None` for an entry that is not an
+/// address.
 fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let fields = headers.get_all(X_FORWARDED_FOR).iter();
     let lines: Vec<&[u8]> = fields.map(HeaderValue::as_bytes).collect();
@@ -125,7 +127,7 @@ fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
 }
 
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
-/// More proxies than anybody has; an endless list is not followed to its end.
+/// The most proxies: more than any deployment has, so that an endless list is not read to its end.
 const MAX_HOPS: usize = 32;
 
 #[cfg(test)]

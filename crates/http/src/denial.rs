@@ -1,4 +1,4 @@
-//! The bodies: of every answer, and of a denial.
+//! Response bodies: of every answer, and of a denial.
 
 use std::fmt::{self, Display};
 
@@ -10,14 +10,14 @@ use tidegate_wire::{CheckResponse, LimitStatus, ProblemDetails, QuotaExceeded};
 
 use crate::{LimitReport, PROBLEM_JSON, RateLimitAnswer, describe};
 
-/// The answer to a request that may not happen: 429 with everything that helps to do better.
+/// The response to a denied request: 429 with the problem details and all fields.
 pub fn denial(answer: &RateLimitAnswer<'_, '_>) -> Response<Bytes> {
     let mut response = denial_without_fields(answer);
     describe(answer, response.headers_mut());
     response
 }
 
-/// The same without the [fields](crate::RateLimitFields) that go with it.
+/// [`denial`] without its [fields](crate::RateLimitFields).
 pub fn denial_without_fields(answer: &RateLimitAnswer<'_, '_>) -> Response<Bytes> {
     let mut text = Vec::with_capacity(ENOUGH);
     write_denial(answer, &mut text);
@@ -27,10 +27,10 @@ pub fn denial_without_fields(answer: &RateLimitAnswer<'_, '_>) -> Response<Bytes
     response
 }
 
-/// Writes the body of a denial behind what is there.
+/// Appends the body of a denial to `out`.
 pub fn write_denial(answer: &RateLimitAnswer<'_, '_>, out: &mut Vec<u8>) {
     let status = StatusCode::TOO_MANY_REQUESTS;
-    // Where no limit was asked, none was exceeded.
+    // Without the store, no limit is known to be exceeded.
     let is_exceeded = answer.decision().reason() != DecisionReason::StoreUnavailable;
     ProblemDetails {
         kind: if is_exceeded { ProblemDetails::QUOTA_EXCEEDED } else { ProblemDetails::BLANK },
@@ -45,7 +45,7 @@ pub fn write_denial(answer: &RateLimitAnswer<'_, '_>, out: &mut Vec<u8>) {
     .write(out);
 }
 
-/// The body of an answer to a request that may happen, as text.
+/// The body of the answer to an allowed request, as text.
 pub fn allowed_body(answer: &RateLimitAnswer<'_, '_>) -> Bytes {
     let mut text = Vec::with_capacity(ENOUGH);
     answer_body(answer).write(&mut text);
@@ -69,7 +69,7 @@ pub fn answer_body<'a>(answer: &RateLimitAnswer<'a, '_>) -> CheckResponse<'a> {
     }
 }
 
-/// The text of a body. Our own types always serialise; were one not to, the answer is empty.
+/// The text of a body. These types always serialize; if one did not, the body would be empty.
 pub fn json(body: &impl serde::Serialize) -> Bytes {
     let mut text = Vec::with_capacity(ENOUGH);
     if serde_json::to_writer(&mut text, body).is_err() {
@@ -78,8 +78,8 @@ pub fn json(body: &impl serde::Serialize) -> Bytes {
     text.into()
 }
 
-fn status(said: LimitReport<'_>) -> LimitStatus<'_> {
-    let LimitReport { policy, rule, verdict } = said;
+fn status(report: LimitReport<'_>) -> LimitStatus<'_> {
+    let LimitReport { policy, rule, verdict } = report;
     LimitStatus {
         policy,
         algorithm: rule.limit.kind().name(),
@@ -96,22 +96,24 @@ fn status(said: LimitReport<'_>) -> LimitStatus<'_> {
 fn detail(answer: &RateLimitAnswer<'_, '_>) -> String {
     let name = answer.policy().unwrap_or_default();
     match (answer.tightest(), answer.decision().retry_after()) {
-        (Some(said), Some(wait)) => {
-            let allows = AppliedLimit { answer, report: &said };
+        (Some(report), Some(wait)) => {
+            let allows = AppliedLimit { answer, report: &report };
             format!("policy {name} allows {allows}: try again in {}", wait.max(SECOND).roughly())
         }
         (Some(_), None) if answer.is_crowded() => {
             "more limits apply to this request than can be settled together".to_owned()
         }
-        (Some(said), None) => {
-            let most = said.rule.limit.capacity();
-            format!("policy {name} never holds more than {most}: the cost does not fit")
+        (Some(report), None) => {
+            let most = report.rule.limit.capacity();
+            format!("policy {name} never allows more than {most}: the cost does not fit")
         }
-        (None, _) => format!("policy {name} could not be asked: {}", answer.decision().reason()),
+        (None, _) => {
+            format!("policy {name} could not be evaluated: {}", answer.decision().reason())
+        }
     }
 }
 
-/// The limit that was applied: of one whose store is away, this instance's share.
+/// The limit that was applied: this instance's share while the store is unavailable.
 struct AppliedLimit<'s, 'a, 'd> {
     answer: &'s RateLimitAnswer<'a, 'd>,
     report: &'s LimitReport<'a>,
@@ -122,15 +124,15 @@ impl Display for AppliedLimit<'_, '_, '_> {
         let (limit, applied) = (&self.report.rule.limit, self.report.verdict.limit);
         let is_away = self.answer.decision().source() == DecisionSource::Fallback;
         match is_away && applied < limit.capacity() {
-            true => write!(f, "{applied} of {} here while the store is away", limit.rate()),
+            true => write!(f, "{applied} of {} here while the store is unavailable", limit.rate()),
             false => limit.rate().fmt(f),
         }
     }
 }
 
-/// Holds most answers, so that they do not grow step by step.
+/// Holds most bodies, so that they do not grow step by step.
 const ENOUGH: usize = 768;
-/// As `Retry-After` says it: nobody is invited back at once.
+/// The smallest wait, as in `Retry-After`: never an immediate retry.
 const SECOND: Span = Span::from_secs(1);
 
 #[cfg(test)]

@@ -10,36 +10,36 @@ use crate::legacy::LegacyValues;
 use crate::policy_header::{FieldInteger, write_quota, write_quoted, write_state};
 use crate::{CachedPolicyHeader, LimitReport, RateLimitAnswer};
 
-/// Says when to try again, and how the tightest limit stands if any was asked.
+/// Writes when to try again, and the state of the tightest limit if there is one.
 pub fn describe(answer: &RateLimitAnswer<'_, '_>, headers: &mut HeaderMap) {
     RateLimitFields::of(answer).insert_into(headers);
 }
 
-/// Tells the same to `tell`, a field at a time, for those who have no header map: its name, and what
-/// writes its value behind what is there.
+/// [`describe`] for callers without a header map: calls `write` for each field with its name and a
+/// function that appends its value.
 pub fn each_field(
     answer: &RateLimitAnswer<'_, '_>,
-    mut tell: impl FnMut(&'static str, &dyn Fn(&mut Vec<u8>)),
+    mut write: impl FnMut(&'static str, &dyn Fn(&mut Vec<u8>)),
 ) {
-    let told = RateLimitValues::of(answer);
-    if let Some(secs) = told.retry_after {
-        tell("retry-after", &|out| out.extend_from_slice(FieldInteger::new().of(secs).as_bytes()));
+    let values = RateLimitValues::of(answer);
+    if let Some(secs) = values.retry_after {
+        write("retry-after", &|out| out.extend_from_slice(FieldInteger::new().of(secs).as_bytes()));
     }
-    if let Some((_, said)) = told.tightest {
-        tell("ratelimit-policy", &|out| {
-            write_quota(out, said.policy, &said.rule.limit);
+    if let Some((_, report)) = values.tightest {
+        write("ratelimit-policy", &|out| {
+            write_quota(out, report.policy, &report.rule.limit);
         });
-        tell("ratelimit", &|out| {
-            write_quoted(out, said.policy);
-            write_state(out, said.verdict.remaining, told.t);
+        write("ratelimit", &|out| {
+            write_quoted(out, report.policy);
+            write_state(out, report.verdict.remaining, values.t);
         });
     }
 }
 
-/// What the fields are made of.
+/// The values of the fields.
 struct RateLimitValues<'a> {
     retry_after: Option<u64>,
-    /// The tightest limit, and its place.
+    /// The tightest limit, and its index.
     tightest: Option<(usize, LimitReport<'a>)>,
     t: u64,
 }
@@ -51,34 +51,34 @@ impl<'a> RateLimitValues<'a> {
         let retry_after = answer.retry_after().map(retry_after_secs);
         let tightest = decision.tightest_index();
         let tightest = tightest.and_then(|index| Some((index, answer.limit_report(index)?)));
-        let window = tightest.map(|(_, said)| effective_window(said).as_secs_ceil());
-        // Whoever heeds `t` must not come back before `Retry-After`.
+        let window = tightest.map(|(_, report)| effective_window(report).as_secs_ceil());
+        // A client that waits for `t` must not return before `Retry-After`.
         Self { retry_after, tightest, t: retry_after.or(window).unwrap_or_default() }
     }
 }
 
-/// The time that what remains is for. A sliding window is full again up to two windows from now; but
-/// it moves along, so that what remains is for one. Whoever waits until its current part ends would
-/// come too early: what that has counted, counts on.
-fn effective_window(said: LimitReport<'_>) -> Span {
-    let (reset, window) = (said.verdict.reset_after, said.rule.limit.quota().window());
-    match said.rule.limit {
+/// The time that the remaining units are for. A sliding window is full again up to two windows from now,
+/// but it moves along, so that the remaining units are for one window. The end of its current part would be
+/// too early: the count of that part still weighs afterwards.
+fn effective_window(report: LimitReport<'_>) -> Span {
+    let (reset, window) = (report.verdict.reset_after, report.rule.limit.quota().window());
+    match report.rule.limit {
         Limit::SlidingWindow(_) => reset.min(window),
         _ => reset,
     }
 }
 
-/// The fields of an answer, for a response that is not there yet.
+/// The fields of an answer, for a response that does not exist yet.
 #[derive(Clone, Debug, Default)]
 pub struct RateLimitFields {
     retry_after: Option<u64>,
-    /// How the tightest limit stands, if any was asked.
+    /// The state of the tightest limit, if there is one.
     state: Option<RateLimitState>,
-    /// Boxed, since few want them.
+    /// Boxed, since few deployments enable them.
     legacy: Option<Box<LegacyValues>>,
 }
 
-/// In numbers: they are written when the response is there, and not moved about as text before.
+/// The state of a limit as numbers: they become text only when the response exists.
 #[derive(Clone, Debug)]
 struct RateLimitState {
     header: HeaderOrigin,
@@ -86,7 +86,7 @@ struct RateLimitState {
     t: u64,
 }
 
-/// A stencil, wherever it is.
+/// The header of a policy: from the cache, or computed for this answer.
 #[derive(Clone, Debug)]
 enum HeaderOrigin {
     Cached(&'static CachedPolicyHeader),
@@ -96,50 +96,50 @@ enum HeaderOrigin {
 impl RateLimitState {
     /// `RateLimit-Policy` and `RateLimit`.
     fn values(self) -> (HeaderValue, HeaderValue) {
-        let stencil = match &self.header {
-            HeaderOrigin::Cached(stencil) => stencil,
-            HeaderOrigin::Computed(stencil) => &**stencil,
+        let header = match &self.header {
+            HeaderOrigin::Cached(header) => header,
+            HeaderOrigin::Computed(header) => &**header,
         };
-        (stencil.quota(), stencil.state(self.remaining, self.t))
+        (header.quota(), header.state(self.remaining, self.t))
     }
 }
 
 impl RateLimitFields {
-    /// When to try again, and how the tightest limit stands if any was asked.
+    /// The fields with when to try again, and the state of the tightest limit if there is one.
     pub fn of(answer: &RateLimitAnswer<'_, '_>) -> Self {
         let mut fields = Self::default();
         fields.set_from(answer);
         fields
     }
 
-    /// The same in place of what these fields say, without moving them about.
+    /// [`of`](Self::of) into existing fields, which saves a move.
     #[inline]
     pub fn set_from(&mut self, answer: &RateLimitAnswer<'_, '_>) {
         let RateLimitValues { retry_after, tightest, t } = RateLimitValues::of(answer);
         self.retry_after = retry_after;
         self.legacy = None;
-        self.state = tightest.map(|(index, said)| {
-            let draw = || CachedPolicyHeader::new(said.policy, &said.rule.limit);
-            let stencil = match answer.policy_header(index) {
-                Some(stencil) => HeaderOrigin::Cached(stencil),
-                None => HeaderOrigin::Computed(Arc::new(draw())),
+        self.state = tightest.map(|(index, report)| {
+            let compute = || CachedPolicyHeader::new(report.policy, &report.rule.limit);
+            let header = match answer.policy_header(index) {
+                Some(header) => HeaderOrigin::Cached(header),
+                None => HeaderOrigin::Computed(Arc::new(compute())),
             };
-            RateLimitState { header: stencil, remaining: said.verdict.remaining, t }
+            RateLimitState { header, remaining: report.verdict.remaining, t }
         });
     }
 
-    /// `X-RateLimit-*` beside them; see [`describe_legacy`](crate::describe_legacy).
+    /// Adds `X-RateLimit-*`; see [`describe_legacy`](crate::describe_legacy).
     pub fn set_legacy_from(&mut self, answer: &RateLimitAnswer<'_, '_>, unit: LegacyHeaders) {
         self.legacy = LegacyValues::of(answer, unit).map(Box::new);
     }
 
-    /// When to try again, and nothing else.
+    /// Keeps only when to try again.
     #[must_use]
     pub fn only_retry_after(self) -> Self {
         Self { retry_after: self.retry_after, ..Self::default() }
     }
 
-    /// In place of what is there.
+    /// Writes the fields, replacing existing ones.
     pub fn insert_into(self, headers: &mut HeaderMap) {
         let Self { retry_after, state, legacy } = self;
         insert_retry_after(retry_after, headers);
@@ -152,8 +152,8 @@ impl RateLimitFields {
         }
     }
 
-    /// Beside what others have said of their limits: both fields are lists. The older ones are not, and
-    /// there the tightest limit speaks.
+    /// Adds the fields beside those of other limits: both fields are lists. The legacy fields are not, so
+    /// only the tightest limit's are kept.
     pub fn append_to(self, headers: &mut HeaderMap) {
         let Self { retry_after, state, legacy } = self;
         insert_retry_after(retry_after, headers);
@@ -173,7 +173,7 @@ fn insert_retry_after(secs: Option<u64>, headers: &mut HeaderMap) {
     }
 }
 
-/// Whole seconds, up: zero would invite the client back at once.
+/// Whole seconds, rounded up and at least one: zero would mean an immediate retry.
 fn retry_after_secs(span: Span) -> u64 {
     span.as_secs_ceil().max(1)
 }
@@ -244,9 +244,9 @@ mod tests {
         assert_eq!(state(1), [told(r#""p";r=1;t=60"#), None]);
         clock.advance(Span::from_millis(12_500));
         assert_eq!(state(1), [told(r#""p";r=0;t=60"#), None]);
-        // Denied, and until it passes; nothing may be left when the window ends.
+        // A denial shows the time until it passes; nothing may remain when the window ends.
         assert_eq!(state(1), [told(r#""p";r=0;t=78"#), told("78")]);
-        // Only what came before this window counts, and it does until this one ends.
+        // Only the previous window counts, and it does until this one ends.
         clock.advance(Span::from_millis(67_500));
         assert_eq!(state(0), [told(r#""p";r=0;t=40"#), None]);
     }

@@ -1,5 +1,5 @@
-//! Properties of what reads hostile requests. The target in `fuzz/` searches for inputs that break them,
-//! and an ordinary test holds them to the corpus.
+//! Properties of the request reader under hostile input. The target in `fuzz/` searches for inputs that
+//! break them, and an ordinary test checks them against the corpus.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a property panics")]
 
@@ -35,7 +35,7 @@ pub fn request(bytes: &[u8]) {
     clients(&mut headers);
 }
 
-/// A host that is read has one name, which is its own.
+/// A host has one name in all of its spellings.
 fn hosts(host: &[u8]) {
     let Ok(read) = RequestHost::read(host) else { return };
     assert_eq!(read.name(), read.name().to_ascii_lowercase());
@@ -78,7 +78,7 @@ fn attributes(target: &[u8], host: &[u8], headers: &HeaderMap) {
     }
 }
 
-/// A parameter that is added is the only one, or the request is refused. It is never overlooked.
+/// An appended parameter is the only one, or the request is refused. It is never overlooked.
 fn parameters(target: &[u8]) {
     let query = target.splitn(2, |byte| *byte == b'?').nth(1).unwrap_or_default();
     let more = [query, b"&%75ser=b%6Fb"].concat();
@@ -104,14 +104,14 @@ fn cookies(headers: &HeaderMap) {
     }
 }
 
-/// Everything is allowed that may be.
+/// The most lenient rules.
 fn lenient() -> RequestRules {
     let rules =
         RequestRules::default().path_parameters(PathParameters::Keep).keep_encoded_slashes();
     rules.keep_underscores().keep_override_fields().keep_odd_cookies().keep_odd_queries()
 }
 
-/// Whatever a client says about its way here, the address that a trusted proxy adds counts.
+/// Whatever a client sends in `X-Forwarded-For`, the address that a trusted proxy appends counts.
 fn clients(headers: &mut HeaderMap) {
     let proxy: Option<IpAddr> = "10.0.0.1".parse().ok();
     let client: Option<IpAddr> = "203.0.113.9".parse().ok();
@@ -122,8 +122,8 @@ fn clients(headers: &mut HeaderMap) {
         let mut more = headers.clone();
         more.append("x-forwarded-for", HeaderValue::from_static("203.0.113.9"));
         assert_eq!(trust.of(proxy, &more), client);
-        let said = headers.get("x-forwarded-for").map(HeaderValue::as_bytes).unwrap_or_default();
-        let joined = HeaderValue::from_bytes(&[said, b", 203.0.113.9"].concat()).unwrap();
+        let sent = headers.get("x-forwarded-for").map(HeaderValue::as_bytes).unwrap_or_default();
+        let joined = HeaderValue::from_bytes(&[sent, b", 203.0.113.9"].concat()).unwrap();
         more.insert("x-forwarded-for", joined);
         assert_eq!(trust.of(proxy, &more), client);
     }

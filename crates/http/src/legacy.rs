@@ -1,4 +1,4 @@
-//! `X-RateLimit-*`, for clients that know nothing newer.
+//! The legacy fields `X-RateLimit-*`, for older clients.
 
 use http::HeaderMap;
 use http::header::HeaderName;
@@ -7,8 +7,8 @@ use tidegate_limiter::{Clock, SystemClock, Timestamp};
 
 use crate::RateLimitAnswer;
 
-/// Adds `X-RateLimit-Limit`, `-Remaining` and `-Reset` of the tightest limit, if any was asked. The
-/// last is when to come back, in this unit.
+/// Adds `X-RateLimit-Limit`, `-Remaining` and `-Reset` of the tightest limit, if there is one. The
+/// last is when to retry, in this unit.
 pub fn describe_legacy(
     answer: &RateLimitAnswer<'_, '_>,
     unit: LegacyHeaders,
@@ -19,7 +19,7 @@ pub fn describe_legacy(
     }
 }
 
-/// What these fields say.
+/// The values of the legacy fields.
 #[derive(Clone, Debug)]
 pub(crate) struct LegacyValues {
     limit: u64,
@@ -37,15 +37,15 @@ impl LegacyValues {
     }
 
     fn at(now: Timestamp, answer: &RateLimitAnswer<'_, '_>, unit: LegacyHeaders) -> Option<Self> {
-        let said = answer.tightest()?;
-        let wait = answer.decision().retry_after().unwrap_or(said.verdict.reset_after);
+        let report = answer.tightest()?;
+        let wait = answer.decision().retry_after().unwrap_or(report.verdict.reset_after);
         let reset = match unit {
             LegacyHeaders::Milliseconds => wait.as_millis_ceil(),
             LegacyHeaders::EpochSeconds => (now + wait).as_micros().div_ceil(1_000_000),
-            // Seconds, and whatever else may come to be counted from now.
+            // Seconds, and any future unit.
             _ => wait.as_secs_ceil(),
         };
-        Some(Self { limit: said.verdict.limit, remaining: said.verdict.remaining, reset })
+        Some(Self { limit: report.verdict.limit, remaining: report.verdict.remaining, reset })
     }
 
     pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
@@ -54,9 +54,11 @@ impl LegacyValues {
         headers.insert(RESET, self.reset.into());
     }
 
-    /// The same, unless another limit is there that has less left: these fields are no lists.
+    /// [`insert_into`](Self::insert_into), unless the fields already show a limit with less remaining:
+    /// these fields are not lists.
     pub(crate) fn insert_if_tighter(&self, headers: &mut HeaderMap) {
-        let other = headers.get(REMAINING).and_then(|it| it.to_str().ok()?.parse::<u64>().ok());
+        let other =
+            headers.get(REMAINING).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         if other.is_none_or(|other| self.remaining <= other) {
             self.insert_into(headers);
         }

@@ -1,10 +1,10 @@
-//! A decision in HTTP, for whoever answers requests: the server, the gateway, a tower layer.
+//! Decisions in HTTP, for the server, the gateway and the tower layer.
 //!
-//! [`RateLimitAnswer`] is a decision beside the limits that it is about. [`describe`] writes it into header
-//! fields, [`body`] makes it the JSON of `/v1/check`, and [`denial`] is the whole answer to a request
-//! that may not happen. [`HttpRequest`] has the attributes of a request, by the names that policies use,
-//! and [`ClientIp`] says whose it is when proxies stand in between. Whoever finds attributes in another
-//! way reads [cookies](only_cookie), [queries](only_parameter) and [hosts](Host) as it does.
+//! [`RateLimitAnswer`] is a decision with the limits that it is about. [`describe`] writes it into header
+//! fields, [`answer_body`] makes it the JSON of `/v1/check`, and [`denial`] is the whole response to a
+//! denied request. [`HttpRequest`] has the attributes of a request, by the names that policies use, and
+//! [`ClientIp`] finds its client behind proxies. Code that finds attributes in another way reads
+//! [cookies](only_cookie), [queries](only_parameter) and [hosts](RequestHost) the same way.
 //!
 //! ```
 //! use tidegate::Limiter;

@@ -1,4 +1,4 @@
-//! How the `RateLimit` fields are written.
+//! Writes the `RateLimit` fields, with a cache of their constant parts.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,21 +6,21 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use tidegate_limiter::{CalendarPeriod, Limit, Policy, Span};
 
-/// What the fields say of a limit, whatever is decided: written once where a policy decides often.
+/// The part of the fields that is the same for every decision by a limit, so that it is written once.
 #[derive(Debug)]
 pub struct CachedPolicyHeader {
     /// `"name";q=5;w=60`.
     quota: HeaderValue,
-    /// How much of it is the name.
+    /// The length of the quoted name at its start.
     name: usize,
 }
 
 impl CachedPolicyHeader {
-    /// For each limit of a policy. None at all if a thousand others are known: that many are kept, and
-    /// no more.
+    /// The cached headers of a policy's limits. Empty if a thousand others are cached already: the cache
+    /// never shrinks.
     pub fn each_of(policy: &Policy) -> Vec<&'static Self> {
-        let kept = |limit| Self::new(policy.name(), limit).cached();
-        let each: Option<_> = policy.rules().iter().map(|rule| kept(&rule.limit)).collect();
+        let cached = |limit| Self::new(policy.name(), limit).cached();
+        let each: Option<_> = policy.rules().iter().map(|rule| cached(&rule.limit)).collect();
         each.unwrap_or_default()
     }
 
@@ -30,8 +30,8 @@ impl CachedPolicyHeader {
         Self { quota: value(Bytes::from(text)), name }
     }
 
-    /// For as long as this process lives. Every response carries the quota, and what lives for ever is
-    /// handed out by all cores without any of them counting how often.
+    /// The same header with a static lifetime. Every response carries the quota, and static bytes are
+    /// shared between cores without a reference count.
     fn cached(&self) -> Option<&'static Self> {
         let mut all = CACHED_HEADERS.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.iter().find(|known| known.quota == self.quota && known.name == self.name);
@@ -52,7 +52,7 @@ impl CachedPolicyHeader {
     /// `RateLimit`.
     pub(crate) fn state(&self, remaining: u64, t: u64) -> HeaderValue {
         let name = self.quota.as_bytes().get(..self.name).unwrap_or_default();
-        // To the byte: what is longer than its text would be copied once more.
+        // The exact capacity: with a larger one, `Bytes` would copy the text again.
         let numbers = FieldInteger::length(remaining) + FieldInteger::length(t);
         let mut state = Vec::with_capacity(name.len() + 6 + numbers);
         state.extend_from_slice(name);
@@ -61,18 +61,18 @@ impl CachedPolicyHeader {
     }
 }
 
-/// How many stencils are kept: more than a program has limits, unless it makes them up as it goes.
+/// The most cached headers: more than a program has limits, unless it creates them at run time.
 const MAX_CACHED_HEADERS: usize = 1_000;
 
 static CACHED_HEADERS: Mutex<Vec<&'static CachedPolicyHeader>> = Mutex::new(Vec::new());
 
-/// Quoting leaves only printable ASCII, which every value may hold.
+/// A header value. Quoting leaves only printable ASCII, which is always valid.
 fn value(text: Bytes) -> HeaderValue {
     HeaderValue::from_maybe_shared(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// Writes what a limit is, and says how long the name in it is. `w` is in whole seconds; a window that
-/// is not, or is a month, gets none rather than a wrong one.
+/// Writes the quota of a limit, and returns the length of the quoted name. `w` is in whole seconds; a
+/// window with a fraction, or a month, gets no `w` rather than a wrong one.
 pub(crate) fn write_quota(text: &mut Vec<u8>, policy: &str, limit: &Limit) -> usize {
     let before = text.len();
     let quota = limit.quota();
@@ -87,7 +87,7 @@ pub(crate) fn write_quota(text: &mut Vec<u8>, policy: &str, limit: &Limit) -> us
     name
 }
 
-/// Writes how a limit stands.
+/// Writes the state of a limit.
 pub(crate) fn write_state(text: &mut Vec<u8>, remaining: u64, t: u64) {
     write_parameter(text, ";r=", FieldInteger::new().of(remaining));
     write_parameter(text, ";t=", FieldInteger::new().of(t));
@@ -134,7 +134,7 @@ impl FieldInteger {
 }
 
 const LARGEST: u64 = 999_999_999_999_999;
-/// What stands around a name: `"";q=100;w=86400`, with some room.
+/// Room for what surrounds a name: `"";q=100;w=86400`, and some more.
 const QUOTES_AND_NUMBERS: usize = 48;
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn no_name_splits_a_header() {
-        // A plan refuses such a name; one may come from elsewhere.
+        // A plan refuses such a name, but other code can pass one.
         let mut text = Vec::new();
         write_quoted(&mut text, "a\r\nx");
         assert_eq!(text, br#""a%0d%0ax""#);

@@ -1,4 +1,4 @@
-//! Puts a limiter together and refuses what cannot work.
+//! Builds a limiter, or reports everything that is wrong with its settings.
 
 use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
 use tidegate_policy::{KeyHasher, OnStoreError, Policy, PolicyError, Precision};
@@ -28,7 +28,7 @@ pub struct LimiterBuilder<S = MemoryStore> {
     on_store_error: OnStoreError,
     precision: Precision,
     expected_nodes: u32,
-    patience: WaitLimits,
+    wait_limits: WaitLimits,
 }
 
 impl Default for LimiterBuilder {
@@ -43,7 +43,7 @@ impl Default for LimiterBuilder {
             on_store_error: OnStoreError::default(),
             precision: Precision::default(),
             expected_nodes: 1,
-            patience: WaitLimits::default(),
+            wait_limits: WaitLimits::default(),
         }
     }
 }
@@ -51,8 +51,8 @@ impl Default for LimiterBuilder {
 impl<S: Store> LimiterBuilder<S> {
     /// The policy's name, as decisions and headers show it. Defaults to `default`.
     ///
-    /// Counters belong to it: limiters on one store that have the same name, algorithm and window share
-    /// their counters. Give each its own name, above all in Redis.
+    /// The name is part of the counters' identity: limiters on one store with the same name, algorithm
+    /// and window share their counters. Give each its own name, above all in Redis.
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
@@ -75,12 +75,12 @@ impl<S: Store> LimiterBuilder<S> {
         Self { algorithm: Some(algorithm), ..self }
     }
 
-    /// Observes without limiting: verdicts are given, and everything passes.
+    /// Observes without limiting: the limiter gives verdicts, but every request passes.
     pub fn shadow(self) -> Self {
         Self { shadow: true, ..self }
     }
 
-    /// Lets each key's windows begin at their own time, so that resets do not all come at once.
+    /// Lets each key's windows begin at their own time, so that not all keys reset at the same moment.
     pub fn stagger(self) -> Self {
         Self { stagger: true, ..self }
     }
@@ -90,25 +90,25 @@ impl<S: Store> LimiterBuilder<S> {
         Self { on_store_error, ..self }
     }
 
-    /// How exact decisions are that share a remote store with other instances. Defaults to
+    /// How exact decisions are when instances share a remote store. Defaults to
     /// [`Precision::CachedDeny`], which is exact.
     ///
-    /// [`Precision::Leased`] is for keys that everybody wants: an instance takes some of what is
-    /// left in advance, for later requests, and most decisions need no store.
+    /// [`Precision::Leased`] is for hot keys: an instance takes units in advance for later requests, so
+    /// that most decisions need no store.
     pub fn precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
     }
 
-    /// How many instances share the limits. With [`OnStoreError::Local`], each has its part of them
-    /// while the store does not answer, rounded up; and with [`Precision::Leased`], its part of what
-    /// may be taken in advance. Defaults to 1.
+    /// How many instances share the limits. With [`OnStoreError::Local`], each instance has its part of
+    /// the limits, rounded up, while the store does not answer. With [`Precision::Leased`], each has its
+    /// part of the units that can be taken in advance. Defaults to 1.
     pub fn expected_nodes(self, expected_nodes: u32) -> Self {
         Self { expected_nodes, ..self }
     }
 
-    /// How long, and in how long a line, [`Limiter::until_ready`] waits.
-    pub fn wait_limits(self, patience: WaitLimits) -> Self {
-        Self { patience, ..self }
+    /// The longest wait and the longest queue of [`Limiter::until_ready`].
+    pub fn wait_limits(self, wait_limits: WaitLimits) -> Self {
+        Self { wait_limits, ..self }
     }
 
     /// Keeps the counters elsewhere. Defaults to a [`MemoryStore`].
@@ -123,7 +123,7 @@ impl<S: Store> LimiterBuilder<S> {
             on_store_error: self.on_store_error,
             precision: self.precision,
             expected_nodes: self.expected_nodes,
-            patience: self.patience,
+            wait_limits: self.wait_limits,
         }
     }
 
@@ -160,22 +160,22 @@ impl<S: Store> LimiterBuilder<S> {
         Ok(Limiter {
             policy,
             limit_names,
-            gate: Decider::new(self.store, self.expected_nodes),
+            decider: Decider::new(self.store, self.expected_nodes),
             on_store_error: self.on_store_error,
             precision: self.precision,
-            patience: self.patience,
-            lines: WaitQueues::default(),
+            wait_limits: self.wait_limits,
+            queues: WaitQueues::default(),
         })
     }
 }
 
-/// A limit as a user may give it.
+/// A limit as the builder accepts it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LimitSpec {
     /// `100/minute`, `5 per 10s`, `1000/1h burst 200`.
     Text(String),
-    /// A quota, under the builder's algorithm.
+    /// A quota, which uses the builder's algorithm.
     Quota(Quota),
     /// A limit with its own algorithm.
     Limit(Limit),
@@ -220,17 +220,17 @@ impl From<Limit> for LimitSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Limits that are not possible: all of them.
+    /// Invalid limits: all of them, not only the first.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Limits(Vec<QuotaError>),
-    /// A lease of nothing, or of most of the limit.
+    /// A lease of nothing, or of more than half the limit.
     #[error(
         "a lease of {0} thousandths of a limit: expected {least} to {most}",
         least = Precision::MAX_OVER_PERMILLE.start(),
         most = Precision::MAX_OVER_PERMILLE.end()
     )]
     MaxOver(u16),
-    /// A policy that is not possible.
+    /// An invalid policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
 }

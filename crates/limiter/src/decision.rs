@@ -1,15 +1,15 @@
-//! What a limiter answers.
+//! The decision of a limiter: allowed or denied, why, and the numbers to report to the caller.
 
 use std::fmt;
 
 use tidegate_core::{Charge, Rule, Span, Verdict, pays};
 use tidegate_store::Verdicts;
 
-/// Whether something may happen now, and what to tell the caller.
+/// Whether a request may happen now, and the numbers to report to the caller.
 ///
-/// The numbers come from the tightest enforced limit: of those that deny, the one that takes
-/// longest; otherwise the one with the smallest share left. [`verdicts`](Decision::verdicts) has
-/// all of them.
+/// The numbers come from the tightest enforced limit: the denying limit with the longest wait, or,
+/// if none denies, the limit with the smallest share left. [`verdicts`](Decision::verdicts) has the
+/// numbers of all limits.
 ///
 /// ```
 /// use tidegate::{Limiter, DecisionReason};
@@ -27,22 +27,22 @@ use tidegate_store::Verdicts;
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision limits nothing unless it is checked"]
 pub struct Decision {
     allowed: bool,
     source: DecisionSource,
     verdicts: Verdicts,
-    /// A bit for each limit that counts: see [`counts`](Decision::counts).
+    /// One bit per enforced limit: see [`counts`](Decision::counts).
     enforced: u32,
-    /// When to try again where no verdict says so.
+    /// When to try again if no verdict has a wait.
     retry_after: Option<Span>,
-    /// A bit for each verdict that is a penalty for an earlier denial.
+    /// One bit per verdict that is a penalty for an earlier denial.
     blocked: u32,
 }
 
 impl Decision {
-    /// Settles charges for `rules` by `settle`, which fills in a verdict for each and says
-    /// whether the request passes.
+    /// The decision about charges of `rules`. `settle` adds a verdict for each rule and returns whether
+    /// the request passes.
     #[inline(always)]
     pub fn of_rules(
         rules: &[Rule],
@@ -54,7 +54,7 @@ impl Decision {
         decision
     }
 
-    /// [`settled`](Decision::settled) in a place that is there already, and holds no verdict yet.
+    /// [`of_rules`](Decision::of_rules) into an existing decision without verdicts, which saves a move.
     #[inline(always)]
     pub(crate) fn fill_by_rules(
         &mut self,
@@ -67,7 +67,7 @@ impl Decision {
         }
     }
 
-    /// The same for charges of several policies.
+    /// [`of_rules`](Decision::of_rules) for charges of several policies.
     pub fn of_charges(
         charges: &[Charge<'_>],
         source: DecisionSource,
@@ -79,7 +79,7 @@ impl Decision {
         decision
     }
 
-    /// Says how the charges were settled whose verdicts are there.
+    /// Completes a decision that already has its verdicts.
     #[inline]
     pub(crate) fn fill_outcome(&mut self, charges: &[Charge<'_>], allowed: bool) {
         self.allowed = allowed;
@@ -88,7 +88,7 @@ impl Decision {
         }
     }
 
-    /// Without verdicts: no limit was asked, or none could answer.
+    /// A decision without verdicts: no limit applied, or no store could answer.
     #[inline]
     pub fn without_verdicts(allowed: bool, source: DecisionSource) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Decision {
         }
     }
 
-    /// Denied by the limits at these places because the store did not answer.
+    /// A denial by the limits at the indices `closed` because the store did not answer.
     pub(crate) fn unavailable(closed: impl Iterator<Item = usize>, retry_after: Span) -> Self {
         Self {
             retry_after: Some(retry_after),
@@ -110,13 +110,13 @@ impl Decision {
         }
     }
 
-    /// Denied, with other verdicts.
+    /// The same decision as a denial with other verdicts.
     pub(crate) fn denied(self, verdicts: Verdicts) -> Self {
         Self { allowed: false, verdicts, ..self }
     }
 
-    /// Denied at `index` as a penalty for an earlier denial: until that is over nothing is left,
-    /// whatever the limit has. What never fits does not fit later either.
+    /// Denied at `index` as a penalty for an earlier denial: nothing remains until the penalty ends,
+    /// whatever the limit has left. A cost that never fits keeps no wait.
     pub(crate) fn blocked(mut self, index: usize, wait: Span) -> Self {
         let is_hopeless = self.verdicts.get(index).is_some_and(Verdict::is_hopeless);
         self = self.with_wait(index, wait);
@@ -129,8 +129,8 @@ impl Decision {
         self
     }
 
-    /// Denied at `index` because others came first, and without a look at what is left. What never
-    /// fits does not fit later either.
+    /// Denied at `index` because other callers are ahead in the queue, without a look at the counter.
+    /// A cost that never fits keeps no wait.
     pub(crate) fn turned_away(mut self, index: usize, wait: Span) -> Self {
         if !self.verdicts.get(index).is_some_and(Verdict::is_hopeless) {
             self = self.with_wait(index, wait);
@@ -141,7 +141,7 @@ impl Decision {
         self
     }
 
-    /// Denied, and the charge at `index` has to wait at least so long.
+    /// Denied, and the charge at `index` has to wait at least `wait`.
     pub(crate) fn with_wait(mut self, index: usize, wait: Span) -> Self {
         self.allowed = false;
         if let Some(verdict) = self.verdicts.get_mut(index) {
@@ -154,13 +154,13 @@ impl Decision {
         self
     }
 
-    /// Whether it may happen.
+    /// Whether the request may happen.
     #[inline]
     pub const fn is_allowed(&self) -> bool {
         self.allowed
     }
 
-    /// What the tightest limit holds when it is full.
+    /// The capacity of the tightest limit.
     pub fn limit(&self) -> Option<u64> {
         self.tightest().map(|verdict| verdict.limit)
     }
@@ -170,8 +170,8 @@ impl Decision {
         self.tightest().map(|verdict| verdict.remaining)
     }
 
-    /// When to try again: exact, if nobody else comes first. `None` if it was allowed, and if it
-    /// never will be.
+    /// When to try again: exact, unless another request takes the units first. `None` if the request
+    /// was allowed, and if it never will be.
     pub fn retry_after(&self) -> Option<Span> {
         if self.allowed {
             return self.retry_after;
@@ -179,12 +179,12 @@ impl Decision {
         self.tightest().map_or(self.retry_after, |verdict| verdict.retry_after)
     }
 
-    /// When the tightest limit is full again, if nobody comes.
+    /// When the tightest limit is full again, if no other request comes.
     pub fn reset_after(&self) -> Option<Span> {
         self.tightest().map(|verdict| verdict.reset_after)
     }
 
-    /// Why.
+    /// Why the decision turned out as it did.
     pub fn reason(&self) -> DecisionReason {
         let tightest = self.tightest_index();
         let is_blocked = tightest.is_some_and(|index| self.blocked & bit(index) != 0);
@@ -198,7 +198,7 @@ impl Decision {
         }
     }
 
-    /// What decided.
+    /// Where the decision comes from.
     pub const fn source(&self) -> DecisionSource {
         self.source
     }
@@ -216,15 +216,15 @@ impl Decision {
         &self.verdicts
     }
 
-    /// Whether the verdict of the limit at `index` is enforced: not for a limit that is only
-    /// observed, nor for one that is open while the store is unavailable. Without verdicts, only
-    /// the limits that deny for lack of a store count.
+    /// Whether the verdict of the limit at `index` is enforced. A shadow limit is not, nor is a limit
+    /// that fails open while the store is unavailable. Without verdicts, only the limits that fail
+    /// closed count.
     pub const fn counts(&self, index: usize) -> bool {
         self.enforced & bit(index) != 0
     }
 
-    /// Whether the charge at `index`, of those that were decided about, was paid. A shadow limit need
-    /// not have been, even if the request passed.
+    /// Whether this decision took the cost of the charge at `index`. A shadow limit without room takes
+    /// nothing, even if the request passed.
     pub fn has_paid(&self, charges: &[Charge<'_>], index: usize) -> bool {
         let is_paid = self.allowed
             && !matches!(self.source, DecisionSource::DenyCache | DecisionSource::None);
@@ -249,7 +249,7 @@ impl Decision {
     }
 }
 
-/// That of a verdict, of which there are 32 at most.
+/// The bit of a verdict; a request has at most 32 charges.
 const fn bit(index: usize) -> u32 {
     1 << (index % 32)
 }
@@ -260,15 +260,15 @@ const fn bit(index: usize) -> u32 {
 pub enum DecisionReason {
     /// Every limit had room.
     WithinLimit,
-    /// A limit had no room; it will have some.
+    /// A limit has no room now, but will have room later.
     LimitExceeded,
     /// The cost is more than a limit ever holds: waiting does not help.
     CostExceedsLimit,
-    /// An earlier denial blocks everything for a while.
+    /// An earlier denial blocks the caller for a while.
     Blocked,
     /// No enforced limit applied.
     NoPolicy,
-    /// The store did not answer, and nothing stood in for it.
+    /// The store did not answer, and the policy uses no local fallback.
     StoreUnavailable,
 }
 
@@ -292,24 +292,24 @@ impl fmt::Display for DecisionReason {
     }
 }
 
-/// What decided.
+/// Where a decision comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecisionSource {
     /// The store.
     Store,
-    /// What the store said recently: it would deny this too.
+    /// A recent denial by the store, which still holds.
     DenyCache,
-    /// What was taken from the store in advance.
+    /// Units that were taken from the store in advance.
     Lease,
-    /// The stand-in for a store that does not answer.
+    /// The local fallback for a store that does not answer.
     Fallback,
     /// Nothing: no limit applied.
     None,
 }
 
 impl DecisionSource {
-    /// All of them, in the order of their numbers.
+    /// All sources, in declaration order.
     pub const ALL: &'static [Self] =
         &[Self::Store, Self::DenyCache, Self::Lease, Self::Fallback, Self::None];
 

@@ -1,4 +1,4 @@
-//! A map by fingerprints, which are hashes already.
+//! A hash map keyed by fingerprints. They are hashes already, so the hasher only folds them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,8 +1,8 @@
-//! How long things took, counted in fixed buckets.
+//! A latency histogram with fixed buckets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts durations: two additions for each, and no more memory for a million than for one.
+/// Counts durations in fixed buckets: two atomic additions per duration, and constant memory.
 ///
 /// ```
 /// use tidegate::Histogram;
@@ -20,18 +20,18 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-/// What a [`Histogram`] had counted at some moment.
+/// The counts of a [`Histogram`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
-    /// How many fell below each of [`Histogram::BOUNDS`] and not below the one before; the last is
-    /// of those above all of them.
+    /// The number of durations in each bucket: up to its bound in [`Histogram::BOUNDS`] and above the
+    /// bound before. The last bucket holds the durations above all bounds.
     pub counts: [u64; BUCKETS],
-    /// All of them together.
+    /// The sum of all durations.
     pub sum_nanos: u64,
 }
 
 impl Histogram {
-    /// Upper bounds in nanoseconds, included: from a counter in memory to a store that hangs.
+    /// Inclusive upper bounds in nanoseconds: from a counter in memory to a store that hangs.
     pub const BOUNDS: [u64; BUCKETS - 1] = [
         250,
         500,
@@ -60,12 +60,12 @@ impl Histogram {
         Self::default()
     }
 
-    /// Counts one that took so many nanoseconds.
+    /// Counts one duration.
     pub fn record(&self, nanos: u64) {
         self.record_many(nanos, 1);
     }
 
-    /// Counts several that took so many nanoseconds each.
+    /// Counts the same duration several times.
     pub fn record_many(&self, nanos: u64, times: u64) {
         let bucket = Self::BOUNDS.partition_point(|bound| *bound < nanos);
         if let Some(count) = self.counts.get(bucket) {
@@ -74,7 +74,7 @@ impl Histogram {
         }
     }
 
-    /// What was counted so far.
+    /// The current counts.
     pub fn snapshot(&self) -> HistogramSnapshot {
         HistogramSnapshot {
             counts: std::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed)),
@@ -84,13 +84,13 @@ impl Histogram {
 }
 
 impl HistogramSnapshot {
-    /// How many there are.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The bound below which so many hundredths of them lie; above the last bound, twice that.
-    /// `None` when there are none.
+    /// The upper bound of the bucket that holds this percentile; twice the last bound if it lies above
+    /// all bounds. `None` if nothing was counted.
     pub fn quantile_nanos(&self, percent: u64) -> Option<u64> {
         let count = self.count();
         let wanted = count.saturating_mul(percent.min(100)).div_ceil(100).max(1);
@@ -106,7 +106,7 @@ impl HistogramSnapshot {
         None
     }
 
-    /// What came after `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

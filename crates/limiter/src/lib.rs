@@ -1,9 +1,9 @@
 //! The engine behind the `tidegate` crate. Depend on `tidegate`; it re-exports this crate and
 //! carries the documentation.
 //!
-//! A [`Limiter`] combines a policy, a store, and what to do without the store; a [`PlanLimiter`]
+//! A [`Limiter`] combines a policy, a store, and the behaviour without the store; a [`PlanLimiter`]
 //! does the same for a configuration file. `tidegate-tower` and `tidegate-client` build on this
-//! crate, and `tidegate` on all of them.
+//! crate, and `tidegate` builds on all of them.
 //!
 //! ```
 //! use tidegate::Limiter;

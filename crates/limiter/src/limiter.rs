@@ -1,4 +1,4 @@
-//! The limiter: a policy, a store, and what to do when the store fails.
+//! The limiter: a policy, a store, and the behaviour when the store fails.
 
 use std::future::Future;
 
@@ -31,13 +31,13 @@ use crate::{Decision, DecisionSource, LimiterBuilder, StoreReport};
 #[derive(Debug)]
 pub struct Limiter<S = MemoryStore> {
     pub(crate) policy: Policy,
-    /// What its limits are called, if the store calls keys by names.
+    /// The names of the limits, if the store stores keys by name.
     pub(crate) limit_names: Vec<String>,
-    pub(crate) gate: Decider<S>,
+    pub(crate) decider: Decider<S>,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) precision: Precision,
-    pub(crate) patience: WaitLimits,
-    pub(crate) lines: WaitQueues,
+    pub(crate) wait_limits: WaitLimits,
+    pub(crate) queues: WaitQueues,
 }
 
 impl Limiter {
@@ -53,9 +53,9 @@ impl<S: Store> Limiter<S> {
         &self.policy
     }
 
-    /// The store it asks.
+    /// The store that holds its counters.
     pub const fn store(&self) -> &S {
-        self.gate.store()
+        self.decider.store()
     }
 
     /// May `key` do something that costs one unit? Takes the unit if it may.
@@ -70,7 +70,8 @@ impl<S: Store> Limiter<S> {
         self.decide_charges(&charges).await
     }
 
-    /// What `key` owes. `name` is a place for what it is called, if the store calls keys by names.
+    /// The charges of a request by `key`. `name` is a buffer for the key's name, which is filled only
+    /// if the store stores keys by name.
     pub(crate) fn charges<'a, K: Key + ?Sized>(
         &'a self,
         key: &K,
@@ -87,21 +88,21 @@ impl<S: Store> Limiter<S> {
         charges
     }
 
-    /// [`check_n`](Limiter::check_n) for whoever cannot wait. `None` where the store is at the other
-    /// end of a wire and has to be asked: then nothing was.
+    /// [`check_n`](Limiter::check_n) for callers that cannot wait. Returns `None`, and takes nothing,
+    /// if a remote store has to be asked.
     #[inline]
     pub fn try_check_n<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
         let mut decision = Decision::without_verdicts(false, DecisionSource::Store);
         self.try_check_into(key, cost, &mut decision).then_some(decision)
     }
 
-    /// [`try_check_n`](Limiter::try_check_n) into a place for the decision, which is not moved about
-    /// then. Whether there is one.
+    /// [`try_check_n`](Limiter::try_check_n) into an existing decision, which saves a move. Returns
+    /// whether there is a decision.
     ///
     /// ```
     /// # use tidegate::{Cost, Decision, Limiter, DecisionSource};
     /// let limiter = Limiter::builder().limit("2/day").build()?;
-    /// let mut decision = Decision::unsettled(false, DecisionSource::None);
+    /// let mut decision = Decision::without_verdicts(false, DecisionSource::None);
     /// assert!(limiter.try_check_into("alice", Cost::ONE, &mut decision));
     /// assert_eq!(decision.remaining(), Some(1));
     /// # Ok::<(), tidegate::BuildError>(())
@@ -111,37 +112,38 @@ impl<S: Store> Limiter<S> {
         &self,
         key: &K,
         cost: Cost,
-        place: &mut Decision,
+        decision: &mut Decision,
     ) -> bool {
-        if self.gate.is_remote() {
+        if self.decider.is_remote() {
             let charges = self.policy.charges(key, cost);
-            let decision = self.gate.try_decide(&charges, DecisionTerms::of(self.precision));
-            return decision.map(|decision| *place = decision).is_some();
+            let decided = self.decider.try_decide(&charges, DecisionTerms::of(self.precision));
+            return decided.map(|decided| *decision = decided).is_some();
         }
         let mut is_answered = false;
-        *place = Decision::without_verdicts(false, DecisionSource::Store);
-        place.fill_by_rules(self.policy.rules(), |out| {
+        *decision = Decision::without_verdicts(false, DecisionSource::Store);
+        decision.fill_by_rules(self.policy.rules(), |out| {
             let answer = self
                 .policy
-                .with_charges(key, cost, |charges| self.gate.store().try_settle(charges, out));
+                .with_charges(key, cost, |charges| self.decider.store().try_settle(charges, out));
             is_answered = answer.is_some();
             answer.unwrap_or_default()
         });
         is_answered
     }
 
-    /// How does `key` stand? Takes nothing, and so is never denied for being used up: look at
-    /// [`remaining`](Decision::remaining). ([`PlanLimiter::peek`](crate::PlanLimiter::peek) says
-    /// whether the least cost would pass.)
+    /// How much does `key` have left? Takes nothing, so it is allowed even when nothing is left: look
+    /// at [`remaining`](Decision::remaining). ([`PlanLimiter::peek`](crate::PlanLimiter::peek) reports
+    /// whether the smallest cost would pass.)
     pub async fn peek<K: Key + Sync + ?Sized>(&self, key: &K) -> Decision {
         self.check_n(key, Cost::PEEK).await
     }
 
-    /// Gives back what an earlier check took, because it was not used after all. No counter gets
-    /// fuller than full, but it is the caller who knows what was taken, and when: what is given
-    /// back in a later window is given to that window.
+    /// Gives back what an earlier check took, because it was not used after all. A refund never raises
+    /// a counter above its limit, but only the caller knows what was taken and when: a refund in a
+    /// later window goes to that window.
     ///
-    /// Fails if the store does not answer; then nothing is given back, which errs on the strict side.
+    /// Fails if the store does not answer. Then nothing is given back: the limit stays too strict, not
+    /// too lenient.
     pub async fn refund<K: Key + Sync + ?Sized>(
         &self,
         key: &K,
@@ -150,13 +152,13 @@ impl<S: Store> Limiter<S> {
         let mut outcome = Ok(());
         let mut name = String::new();
         for charge in &self.charges(key, amount, &mut name) {
-            outcome = outcome.and(self.gate.refund(charge, RefundTarget::Either).await);
+            outcome = outcome.and(self.decider.refund(charge, RefundTarget::Either).await);
         }
         outcome
     }
 
-    /// Undoes a decision about `key`: what it took goes back to where it was taken from (the store, or
-    /// its stand-in). A decision that took nothing gives nothing back.
+    /// Undoes a decision about `key`: the units go back to where they were taken from (the store, or
+    /// its local fallback). A decision that took nothing gives nothing back.
     ///
     /// ```
     /// # use tidegate::{Cost, Limiter};
@@ -180,38 +182,39 @@ impl<S: Store> Limiter<S> {
         let charges = self.charges(key, cost, &mut name);
         for (index, charge) in charges.iter().enumerate() {
             if decision.has_paid(&charges, index) {
-                let payee = RefundTarget::of(decision.source());
-                outcome = outcome.and(self.gate.refund(charge, payee).await);
+                let target = RefundTarget::of(decision.source());
+                outcome = outcome.and(self.decider.refund(charge, target).await);
             }
         }
         outcome
     }
 
-    /// Forgets `key`: it has its full quota again, unless the store does not answer.
+    /// Deletes the counters of `key`, which then has its full quota again. Fails if the store does not
+    /// answer.
     pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         let mut name = String::new();
         for charge in &self.charges(key, Cost::ONE, &mut name) {
-            outcome = outcome.and(self.gate.reset(charge).await);
+            outcome = outcome.and(self.decider.reset(charge).await);
         }
         outcome
     }
 
-    /// What is wrong with a store at the other end of a wire, as decisions saw it last.
+    /// The latest problem with a remote store, as seen by decisions.
     pub fn store_problem(&self) -> Option<String> {
-        self.gate.store_problem()
+        self.decider.store_problem()
     }
 
-    /// How the store is doing.
+    /// The health of the store.
     pub fn store_report(&self) -> StoreReport {
-        self.gate.report()
+        self.decider.report()
     }
 
     pub(crate) fn decide_charges(
         &self,
         charges: &[Charge<'_>],
     ) -> impl Future<Output = Decision> + Send {
-        self.gate.decide(charges, DecisionTerms::of(self.precision), |_| self.on_store_error)
+        self.decider.decide(charges, DecisionTerms::of(self.precision), |_| self.on_store_error)
     }
 }
 
@@ -227,7 +230,7 @@ impl<S: LocalStore> Limiter<S> {
     pub fn check_n_now<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
         Decision::of_rules(self.policy.rules(), DecisionSource::Store, |out| {
             self.policy
-                .with_charges(key, cost, |charges| self.gate.store().settle_now(charges, out))
+                .with_charges(key, cost, |charges| self.decider.store().settle_now(charges, out))
         })
     }
 
@@ -239,14 +242,14 @@ impl<S: LocalStore> Limiter<S> {
     /// [`refund`](Limiter::refund) without `await`.
     pub fn refund_now<K: Key + ?Sized>(&self, key: &K, amount: Cost) {
         for charge in &self.policy.charges(key, amount) {
-            self.gate.store().refund_now(charge);
+            self.decider.store().refund_now(charge);
         }
     }
 
     /// [`reset`](Limiter::reset) without `await`.
     pub fn reset_now<K: Key + ?Sized>(&self, key: &K) {
         for charge in &self.policy.charges(key, Cost::ONE) {
-            self.gate.store().reset_now(charge);
+            self.decider.store().reset_now(charge);
         }
     }
 }
@@ -254,6 +257,6 @@ impl<S: LocalStore> Limiter<S> {
 impl<C: tidegate_store::Clock> Limiter<MemoryStore<C>> {
     /// What the store holds.
     pub fn stats(&self) -> MemoryStats {
-        self.gate.store().stats()
+        self.decider.store().stats()
     }
 }

@@ -1,36 +1,35 @@
-//! What a look at a limit, which costs nothing, tells of a cost.
+//! Derives the verdict for a cost from a peek at the limit, which takes nothing.
 
 use tidegate_core::{Charge, Limit, Span, Verdict};
 
 use crate::fallback::RETRY_AFTER;
 
-/// What a limit that was looked at would say to the charge.
-pub(crate) fn verdict_at_cost(charge: &Charge<'_>, looked: Verdict) -> Verdict {
+/// The verdict that a limit would give the charge, by the verdict of a peek.
+pub(crate) fn verdict_at_cost(charge: &Charge<'_>, peeked: Verdict) -> Verdict {
     let cost = charge.cost().get();
-    if !looked.allowed || cost <= looked.remaining {
-        return looked;
+    if !peeked.allowed || cost <= peeked.remaining {
+        return peeked;
     }
     let fits_once = cost <= charge.rule().limit.capacity();
     Verdict {
         allowed: false,
-        retry_after: fits_once.then(|| wait_for_cost(charge, &looked)),
-        ..looked
+        retry_after: fits_once.then(|| wait_for_cost(charge, &peeked)),
+        ..peeked
     }
 }
 
-/// How long a charge has to wait for what is missing. A look tells exactly when a window ends and how
-/// much a bucket owes, unless another limit with the same counter pays it back. Of that, and of the
-/// windows that slide, it tells when all of it is back, which may be later than needed and is never too
-/// early.
-fn wait_for_cost(charge: &Charge<'_>, looked: &Verdict) -> Span {
+/// How long a charge has to wait for the missing units. The result is exact for a fixed window and for
+/// a bucket whose counter has no other limit. For a shared counter and for sliding windows, a peek only
+/// shows when the whole quota is back: that can be later than necessary, but never too early.
+fn wait_for_cost(charge: &Charge<'_>, peeked: &Verdict) -> Span {
     let limit = &charge.rule().limit;
-    if looked.limit != limit.capacity() {
-        // An instance's share of it, while the store is away: that fills more slowly, or may be
-        // less than the cost.
-        return looked.reset_after.max(RETRY_AFTER);
+    if peeked.limit != limit.capacity() {
+        // This is an instance's share of the limit, while the store is unavailable. It refills more
+        // slowly, and can be smaller than the cost.
+        return peeked.reset_after.max(RETRY_AFTER);
     }
-    let Limit::TokenBucket(bucket) = limit else { return looked.reset_after };
-    let (micros, _) = bucket.refill_time(looked.limit.saturating_sub(charge.cost().get()));
+    let Limit::TokenBucket(bucket) = limit else { return peeked.reset_after };
+    let (micros, _) = bucket.refill_time(peeked.limit.saturating_sub(charge.cost().get()));
     let rest = Span::from_micros(u64::try_from(micros).unwrap_or(u64::MAX));
-    if rest < looked.reset_after { looked.reset_after.minus(rest) } else { looked.reset_after }
+    if rest < peeked.reset_after { peeked.reset_after.minus(rest) } else { peeked.reset_after }
 }

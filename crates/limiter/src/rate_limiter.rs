@@ -1,4 +1,4 @@
-//! Whatever decides, for code that should not care what it is.
+//! The trait of everything that decides, for code that works with any limiter.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use tidegate_store::Store;
 
 use crate::{Decision, Limiter};
 
-/// Anything that decides: a [`Limiter`], or your own in its place.
+/// Anything that decides: a [`Limiter`], or your own implementation.
 ///
 /// ```
 /// use tidegate::{Cost, Decision, Key, Limiter, RateLimiter, DecisionSource};
@@ -18,7 +18,7 @@ use crate::{Decision, Limiter};
 ///
 /// impl RateLimiter for Unlimited {
 ///     async fn decide<K: Key + Sync + ?Sized>(&self, _: &K, _: Cost) -> Decision {
-///         Decision::unsettled(true, DecisionSource::None)
+///         Decision::without_verdicts(true, DecisionSource::None)
 ///     }
 /// }
 ///
@@ -40,15 +40,15 @@ pub trait RateLimiter: Send + Sync {
         cost: Cost,
     ) -> impl Future<Output = Decision> + Send;
 
-    /// [`decide`](RateLimiter::decide) for whoever cannot wait. `None` where the answer takes a
-    /// while: then nothing was asked.
+    /// [`decide`](RateLimiter::decide) for callers that cannot wait. Returns `None`, and takes nothing,
+    /// if the decision needs waiting.
     fn try_decide<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
         let _ = (key, cost);
         None
     }
 
-    /// Gives back what a decision took, because it was not used after all. One that cannot do that
-    /// keeps it.
+    /// Gives back what a decision took, because it was not used after all. By default, nothing is given
+    /// back.
     fn give_back<K: Key + Sync + ?Sized>(
         &self,
         key: &K,
@@ -69,7 +69,7 @@ impl<S: Store> RateLimiter for Limiter<S> {
     }
 
     async fn give_back<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) {
-        // A store that does not answer keeps it.
+        // If the store does not answer, the units stay taken: too strict, but never too lenient.
         let _ = self.refund(key, cost).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Finding the key in whatever is limited.
+//! Finds the key of the thing that is limited.
 
 use tidegate_core::Cost;
 use tidegate_policy::Key;
@@ -29,7 +29,7 @@ use crate::{Decision, DecisionSource, RateLimiter};
 /// # }
 /// ```
 pub trait KeyResolver<T: ?Sized>: Send + Sync {
-    /// What it finds.
+    /// The type of the key.
     type Key: Key + Send + Sync;
 
     /// The key of `subject`, if the limit applies to it.
@@ -49,7 +49,7 @@ where
     }
 }
 
-/// A limiter that finds its keys by itself.
+/// A limiter with a resolver that finds the keys.
 #[derive(Clone, Debug)]
 pub struct ResolvingLimiter<L, R> {
     limiter: L,

@@ -1,4 +1,4 @@
-//! The feature `serde`: decisions are written, and limits are read.
+//! The feature `serde`: serializes decisions and deserializes limits.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -6,7 +6,7 @@ use tidegate_core::{Quota, Span};
 
 use crate::{Decision, DecisionReason, DecisionSource, LimitSpec};
 
-/// As in the answers of the service; its `limits` are the verdicts here, in the order of the rules.
+/// The format of the server's answers; `limits` holds the verdicts in the order of the rules.
 ///
 /// ```
 /// use tidegate::Limiter;
@@ -61,7 +61,8 @@ impl Serialize for DecisionSource {
     }
 }
 
-/// A quota, as text: for limits in a program's own configuration. What is none is refused here.
+/// A quota as text, for limits in a program's own configuration. Invalid text is a deserialization
+/// error.
 ///
 /// ```
 /// use tidegate::{LimitSpec, Limiter};

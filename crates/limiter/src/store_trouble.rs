@@ -1,55 +1,55 @@
-//! Whether the store is in trouble, for those who look after it.
+//! Summarizes the store's failures for operators: the problem that lasts, not each single error.
 
 use parking_lot::Mutex;
 use tidegate_core::{Span, Timestamp};
 use tidegate_store::{StoreError, StoreErrorKind};
 
-/// The store's failures, as one story: it begins with the first and is over a while after the last, so
-/// that a store of which a part is away is not reported as lost and regained many times a second.
+/// The store's failures as one episode. It begins with the first failure and ends some time after the
+/// last, so that a store with one failed node is not reported as lost and recovered many times a second.
 #[derive(Debug, Default)]
 pub(crate) struct StoreTrouble(Mutex<Option<FailureEpisode>>);
 
+/// A run of failures of one kind.
 #[derive(Debug)]
 struct FailureEpisode {
     kind: StoreErrorKind,
-    /// What a failure of this kind said. Others may say it in other words, and nobody wants to read
-    /// each of them.
-    what: String,
-    /// When that was.
-    said: Timestamp,
+    /// The text of one failure. The others differ in wording only, and would fill the log.
+    message: String,
+    /// When that failure happened.
+    reported_at: Timestamp,
     last: Timestamp,
 }
 
-/// So long without a failure, and the trouble is over.
+/// An episode ends after this long without a failure.
 const QUIET: Span = Span::from_secs(3);
 
 impl StoreTrouble {
-    /// The store failed.
+    /// Records a failure of the store.
     pub(crate) fn record(&self, error: &StoreError, now: Timestamp) {
-        let mut story = self.0.lock();
-        match story.as_mut() {
-            Some(story) if story.covers(error.kind(), now) => story.last = now,
+        let mut episode = self.0.lock();
+        match episode.as_mut() {
+            Some(episode) if episode.covers(error.kind(), now) => episode.last = now,
             _ => {
-                let (kind, what) = (error.kind(), error.to_string());
-                *story = Some(FailureEpisode { kind, what, said: now, last: now });
+                let (kind, message) = (error.kind(), error.to_string());
+                *episode = Some(FailureEpisode { kind, message, reported_at: now, last: now });
             }
         }
     }
 
-    /// What is wrong, if anything is. A store that is not even asked is in trouble whenever it failed
-    /// last.
+    /// The current problem, if there is one. While no requests are sent to the store, the last episode
+    /// stays current, however old it is.
     pub(crate) fn problem(&self, now: Timestamp, is_asked: bool) -> Option<String> {
-        let story = self.0.lock();
-        let story = story.as_ref().filter(|story| !is_asked || !story.is_old(now))?;
-        Some(story.what.clone())
+        let episode = self.0.lock();
+        let episode = episode.as_ref().filter(|episode| !is_asked || !episode.is_old(now))?;
+        Some(episode.message.clone())
     }
 }
 
 impl FailureEpisode {
-    /// Whether a failure of this kind says nothing new. Now and then it is heard all the same: one
-    /// cause may have taken the place of another of its kind.
+    /// Whether a failure of this kind belongs to this episode. Every few seconds it starts a new one
+    /// all the same: its cause may have changed within the kind.
     fn covers(&self, kind: StoreErrorKind, now: Timestamp) -> bool {
-        self.kind == kind && !self.is_old(now) && now.since(self.said) < QUIET
+        self.kind == kind && !self.is_old(now) && now.since(self.reported_at) < QUIET
     }
 
     fn is_old(&self, now: Timestamp) -> bool {

@@ -1,4 +1,4 @@
-//! How a remote store is doing.
+//! Latency and errors of a remote store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,26 +7,26 @@ use tidegate_store::{StoreError, StoreErrorKind};
 
 use crate::histogram::{Histogram, HistogramSnapshot};
 
-/// Counts what a store answers, and how fast.
+/// Counts a store's errors and the latency of its answers.
 #[derive(Debug, Default)]
 pub(crate) struct StoreVitals {
     latency: Histogram,
     errors: [AtomicU64; StoreErrorKind::ALL.len()],
 }
 
-/// How a store is doing, since the start.
+/// The health of a store since the start.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreReport {
-    /// Whether it is remote. If not, it cannot fail, and is not timed.
+    /// Whether the store is remote. A local store cannot fail, and is not timed.
     pub is_remote: bool,
-    /// Whether it is currently being asked.
+    /// Whether requests are currently sent to it.
     pub is_available: bool,
-    /// What is wrong with it, as decisions saw it last.
+    /// The latest problem, as seen by decisions.
     pub problem: Option<String>,
-    /// How long it usually takes to answer now, if it is remote and has answered.
+    /// The current typical round trip, if the store is remote and has answered.
     pub round_trip: Option<Span>,
-    /// How long its answers took. Requests that got none in time are included with the time they
+    /// How long its answers took. Requests without an answer in time are included with the time they
     /// waited.
     pub latency: HistogramSnapshot,
     /// How often it failed, by kind.
@@ -42,8 +42,8 @@ impl StoreVitals {
         if error.kind() == StoreErrorKind::Timeout {
             self.record_answer(took);
         }
-        let place = StoreErrorKind::ALL.iter().position(|kind| *kind == error.kind());
-        if let Some(count) = place.and_then(|place| self.errors.get(place)) {
+        let index = StoreErrorKind::ALL.iter().position(|kind| *kind == error.kind());
+        if let Some(count) = index.and_then(|index| self.errors.get(index)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -1,4 +1,4 @@
-//! Waiting in line: the leaky bucket that smooths instead of refusing.
+//! Wait queues: callers wait for their turn instead of being denied (a leaky bucket).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{DecisionReason, Limiter};
 
-/// How long [`Limiter::until_ready`] waits, and in how long a line.
+/// The longest wait and the longest queue of [`Limiter::until_ready`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{DecisionReason, Limiter};
 ///
 /// let limiter = Limiter::builder()
 ///     .limit("10/second burst 1")
-///     .patience(WaitLimits { max_wait: Duration::from_secs(2), max_queue: 50 })
+///     .wait_limits(WaitLimits { max_wait: Duration::from_secs(2), max_queue: 50 })
 ///     .build()?;
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
@@ -39,20 +39,20 @@ impl Default for WaitLimits {
     }
 }
 
-/// Why a caller did not get through.
+/// Why a caller that waited was not admitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The line is full.
+    /// The queue is full.
     #[error("{0} callers are waiting already")]
     QueueFull(usize),
-    /// It has taken as long as the caller is willing to wait, in line or because the store was slow.
+    /// The longest wait is over, spent in the queue or on a slow store.
     #[error("not ready within {0:?}")]
     TooLong(Duration),
-    /// It would take this long, which is longer than the caller is willing to wait.
-    #[error("it would take {}, which is longer than it may wait", Span::from(*.0).roughly())]
+    /// The caller would have to wait this long, which is more than the longest wait.
+    #[error("the wait would be {}, which is longer than allowed", Span::from(*.0).roughly())]
     Later(Duration),
-    /// The limiter will never allow it, however long the caller waits.
+    /// The limiter will never allow the request, however long the caller waits.
     #[error("waiting does not help: {0}")]
     Never(DecisionReason),
 }
@@ -60,12 +60,12 @@ pub enum WaitError {
 impl<S: Store> Limiter<S> {
     /// Waits until `key` may do something that costs one unit, and takes it.
     ///
-    /// Callers of the same key wait in line, first come, first served; nobody overtakes. A caller
-    /// that would have to wait for longer than [`WaitLimits`] allows is told so at once, if that is
-    /// known ([`WaitError::Later`]). Callers of [`check`](Limiter::check), and other processes on a shared store, do not
-    /// stand in this line.
+    /// Callers of the same key wait in a queue, first come, first served; no caller overtakes another. A
+    /// caller that would have to wait for longer than [`WaitLimits`] allows fails immediately, if that is
+    /// known ([`WaitError::Later`]). Callers of [`check`](Limiter::check), and other processes on a shared
+    /// store, are not part of the queue.
     ///
-    /// Dropping the future leaves the line and takes nothing. Timers are tokio's, which tick in
+    /// Dropping the future leaves the queue and takes nothing. Timers are tokio's, which tick in
     /// milliseconds: for more than a thousand a second, allow a burst of a few milliseconds' worth.
     ///
     /// ```
@@ -97,9 +97,9 @@ impl<S: Store> Limiter<S> {
         let Some(subject) = charges.first().map(Charge::subject) else {
             return Ok(());
         };
-        let place = self.lines.join(subject, self.patience.max_queue)?;
-        let WaitLimits { max_wait, .. } = self.patience;
-        // Past the end of time: never.
+        let place = self.queues.join(subject, self.wait_limits.max_queue)?;
+        let WaitLimits { max_wait, .. } = self.wait_limits;
+        // `None` if the time cannot be represented: never give up then.
         let give_up_at = Instant::now().checked_add(max_wait);
         let in_turn = async {
             // Tokio's mutex is fair: turns come in the order of arrival.
@@ -131,30 +131,31 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// The lines of all keys that callers are waiting for: first come, first served.
+/// The queues of all keys with waiting callers: first come, first served.
 ///
-/// [`Limiter::until_ready`] has its own. A caller that settles charges by a plan, and would rather
-/// wait than be refused, joins one of these first.
+/// [`Limiter::until_ready`] has its own queues. A user of a [`PlanLimiter`](crate::PlanLimiter) that
+/// would rather wait than be denied joins a queue of these first.
 #[derive(Debug, Default)]
 pub struct WaitQueues {
-    lines: Mutex<HashMap<Fingerprint, Arc<WaitQueue>>>,
+    queues: Mutex<HashMap<Fingerprint, Arc<WaitQueue>>>,
 }
 
+/// The callers that wait for one key.
 #[derive(Debug, Default)]
 struct WaitQueue {
     turn: tokio::sync::Mutex<()>,
     callers: AtomicUsize,
 }
 
-/// A place in a line, until it is dropped. The last one to leave takes the line away.
+/// A place in a queue until it is dropped. Dropping the last place removes the queue.
 #[derive(Debug)]
 pub struct WaitQueuePlace<'a> {
-    lines: &'a WaitQueues,
+    queues: &'a WaitQueues,
     key: Fingerprint,
-    line: Arc<WaitQueue>,
+    queue: Arc<WaitQueue>,
 }
 
-/// Being at the head of a line, until it is dropped.
+/// The head position of a queue until it is dropped.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is over"]
 pub struct WaitQueueTurn<'a> {
@@ -162,37 +163,37 @@ pub struct WaitQueueTurn<'a> {
 }
 
 impl WaitQueuePlace<'_> {
-    /// Waits until everybody who came before has left.
+    /// Waits until all earlier callers have left the queue.
     pub async fn turn(&self) -> WaitQueueTurn<'_> {
-        WaitQueueTurn { _held: self.line.turn.lock().await }
+        WaitQueueTurn { _held: self.queue.turn.lock().await }
     }
 }
 
 impl WaitQueues {
-    /// Joins the line of a key, unless this many are already waiting there.
+    /// Joins the queue of a key, unless this many callers are already waiting in it.
     pub fn join(
         &self,
         key: Fingerprint,
         max_queue: usize,
     ) -> Result<WaitQueuePlace<'_>, WaitError> {
-        let mut lines = self.lines.lock();
-        let line = Arc::clone(lines.entry(key).or_default());
-        // Changed only under the lock of all lines.
-        let callers = line.callers.load(Ordering::Relaxed);
-        // The one at the head is being served; the others queue.
+        let mut queues = self.queues.lock();
+        let queue = Arc::clone(queues.entry(key).or_default());
+        // Changed only under the lock of all queues.
+        let callers = queue.callers.load(Ordering::Relaxed);
+        // The caller at the head is being served and does not count as waiting.
         if callers > max_queue {
             return Err(WaitError::QueueFull(callers - 1));
         }
-        line.callers.store(callers + 1, Ordering::Relaxed);
-        Ok(WaitQueuePlace { lines: self, key, line })
+        queue.callers.store(callers + 1, Ordering::Relaxed);
+        Ok(WaitQueuePlace { queues: self, key, queue })
     }
 }
 
 impl Drop for WaitQueuePlace<'_> {
     fn drop(&mut self) {
-        let mut lines = self.lines.lines.lock();
-        if self.line.callers.fetch_sub(1, Ordering::Relaxed) == 1 {
-            lines.remove(&self.key);
+        let mut queues = self.queues.queues.lock();
+        if self.queue.callers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            queues.remove(&self.key);
         }
     }
 }

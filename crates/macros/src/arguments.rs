@@ -1,4 +1,4 @@
-//! What stands in the brackets.
+//! Parses the arguments of the attribute.
 
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
@@ -18,11 +18,11 @@ pub(crate) struct AttributeArguments {
     pub(crate) source: LimitSource,
 }
 
-/// Where the limit is.
+/// Where the limit comes from.
 pub(crate) enum LimitSource {
-    /// In the attribute; the counters are this process's.
+    /// The attribute itself; the counters are those of this process.
     Here { quotas: Vec<LitStr>, algorithm: Option<AlgorithmKind>, fail: FailArgument },
-    /// In a limiter that the program has.
+    /// A limiter of the program.
     Limiter(Expr),
 }
 
@@ -32,7 +32,7 @@ impl Default for LimitSource {
     }
 }
 
-/// Arguments that are one word of a few; the first is what holds unless said.
+/// Arguments that are one of a few words; the first is the default.
 macro_rules! choices {
     ($($(#[$doc:meta])* $name:ident { $first:literal => $one:ident $(, $word:literal => $variant:ident)* $(,)? })*) => {$(
         $(#[$doc])*
@@ -59,9 +59,9 @@ macro_rules! choices {
 }
 
 choices! {
-    /// Whom the limit counts.
+    /// What the limit counts by.
     ScopeArgument { "global" => Global, "user" => User, "ip" => Ip }
-    /// What a call does that may not happen now.
+    /// What a denied call does.
     OnDeniedArgument { "error" => Error, "wait" => Wait }
     /// What a call does when the store does not answer.
     FailArgument { "local" => Local, "open" => Open, "closed" => Closed }
@@ -87,7 +87,7 @@ impl Parse for AttributeArguments {
     }
 }
 
-/// As it was written, before it is known what goes together.
+/// Collects the arguments as written, before their combination is checked.
 #[derive(Default)]
 struct ArgumentReader {
     arguments: AttributeArguments,
@@ -100,8 +100,8 @@ struct ArgumentReader {
 
 impl ArgumentReader {
     fn argument(&mut self, argument: &Ident, input: ParseStream<'_>) -> Result<()> {
-        if self.place_of(&argument.to_string()).is_some() {
-            return Err(Error::new(argument.span(), format!("`{argument}` is there twice")));
+        if self.span_of(&argument.to_string()).is_some() {
+            return Err(Error::new(argument.span(), format!("`{argument}` is given twice")));
         }
         match argument.to_string().as_str() {
             "name" => self.arguments.name = Some(name(input)?),
@@ -126,9 +126,9 @@ impl ArgumentReader {
         self.arguments.source = match self.limiter.take() {
             Some(limiter) => {
                 for unused in ["quota", "algorithm", "fail"] {
-                    if let Some(place) = self.place_of(unused) {
-                        let message = format!("`{unused}` is the limiter's own: leave one out");
-                        return Err(Error::new(place, message));
+                    if let Some(span) = self.span_of(unused) {
+                        let message = format!("`{unused}` belongs to the limiter: leave one out");
+                        return Err(Error::new(span, message));
                     }
                 }
                 LimitSource::Limiter(limiter)
@@ -147,7 +147,7 @@ impl ArgumentReader {
         Ok(self.arguments)
     }
 
-    /// The algorithm may have something against a quota that is one.
+    /// Checks each quota with its algorithm, which can refuse a valid quota.
     fn check_limits(&self) -> Result<()> {
         for quota in &self.quotas {
             let refused = |error| Error::new(quota.span(), error);
@@ -158,7 +158,7 @@ impl ArgumentReader {
         Ok(())
     }
 
-    fn place_of(&self, argument: &str) -> Option<Span> {
+    fn span_of(&self, argument: &str) -> Option<Span> {
         self.seen.iter().find(|seen| *seen == argument).map(Ident::span)
     }
 }
@@ -194,7 +194,7 @@ fn algorithm(input: ParseStream<'_>) -> Result<AlgorithmKind> {
 
 const KNOWN: &str = "name, quota, algorithm, key, scope, on_denied, fail, limiter";
 const NO_QUOTA: &str = "no limit: expected quota = \"100/minute\", or limiter = ...";
-const NO_NAME: &str = "no name: expected name = \"...\", which tells its counters from others'";
-/// As many as a policy may have.
+const NO_NAME: &str = "no name: expected name = \"...\", which identifies its counters";
+/// The most limits of a policy.
 const MAX_LIMITS: usize = 32;
 const MAX_NAME: usize = 128;

@@ -1,4 +1,4 @@
-//! Where the question goes: before what the function does, which may be in a future that it returns.
+//! Finds the block to guard: the function's body, or the async block that it returns.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
@@ -8,12 +8,12 @@ use syn::{
     PathSegment, Result, ReturnType, Stmt, Type, TypeParamBound,
 };
 
-/// What a function does.
+/// The part of a function that runs only if the limit allows the call.
 pub(crate) struct FunctionBody<'a> {
-    /// The statements that wait for the answer.
+    /// The statements after the check.
     pub(crate) block: &'a mut Block,
     pub(crate) is_async: bool,
-    /// Where it says what comes of it; whether that holds a denial is for the compiler to find.
+    /// The span of the return type; the compiler checks that it can hold a denial.
     pub(crate) returned: Span,
 }
 
@@ -21,7 +21,7 @@ impl<'a> FunctionBody<'a> {
     pub(crate) fn of(function: &'a mut ItemFn) -> Result<Self> {
         let sig = &function.sig;
         if let Some(token) = &sig.constness {
-            return Err(Error::new(token.span, "a const function cannot ask a limiter"));
+            return Err(Error::new(token.span, "a const function cannot be limited"));
         }
         let ReturnType::Type(_, returned) = &sig.output else {
             return Err(Error::new(sig.ident.span(), RETURNS_NOTHING));
@@ -42,8 +42,8 @@ impl<'a> FunctionBody<'a> {
     }
 }
 
-/// The block of an `async move { ... }` that a function ends with, or of the `Box::pin` of one, as
-/// `#[async_trait]` writes it: that attribute is expanded before those within it.
+/// The block of an `async move { ... }` at the end of a function, or in a `Box::pin`, as `#[async_trait]`
+/// generates it: that attribute is expanded before those within it.
 fn future(block: &mut Block) -> Option<&mut Block> {
     let Some(Stmt::Expr(tail, None)) = block.stmts.last_mut() else { return None };
     match tail {
@@ -62,10 +62,12 @@ fn is_box_pin(call: &ExprCall) -> bool {
     names.next().is_some_and(|name| name == "pin") && names.next().is_some_and(|name| name == "Box")
 }
 
-/// Whether a type is a future by itself, and not something with a future within.
+/// Whether a type is a future itself, and not a type that contains one.
 fn is_future(returned: &Type) -> bool {
     let is_named_future = |bound: &TypeParamBound| match bound {
-        TypeParamBound::Trait(bound) => last(&bound.path).is_some_and(|it| it.ident == "Future"),
+        TypeParamBound::Trait(bound) => {
+            last(&bound.path).is_some_and(|name| name.ident == "Future")
+        }
         _ => false,
     };
     match returned {
@@ -94,26 +96,27 @@ fn argument(name: &PathSegment) -> Option<&Type> {
     })
 }
 
-/// The place of the `T` of `Output = T`.
+/// The span of the `T` in `Output = T`.
 fn output_of(returned: &Type) -> Option<Span> {
     let mut output = OutputFinder(None);
     output.visit_type(returned);
     output.0
 }
 
+/// Finds the first `Output = T` in a type.
 struct OutputFinder(Option<Span>);
 
 impl Visit<'_> for OutputFinder {
-    fn visit_assoc_type(&mut self, it: &AssocType) {
-        if self.0.is_none() && it.ident == "Output" {
-            self.0 = Some(it.ty.span());
+    fn visit_assoc_type(&mut self, assoc: &AssocType) {
+        if self.0.is_none() && assoc.ident == "Output" {
+            self.0 = Some(assoc.ty.span());
         }
-        visit::visit_assoc_type(self, it);
+        visit::visit_assoc_type(self, assoc);
     }
 }
 
-const RETURNS_NOTHING: &str = "this function returns nothing, so it has no place for a denial; \
+const RETURNS_NOTHING: &str = "this function returns nothing, so it cannot return a denial; \
      expected a Result<_, E> where E: From<tidegate::Denied>";
-const NO_BLOCK: &str = "this function returns a future that is made elsewhere, so nothing here can wait \
-     for the limit; expected an async function, or one that ends with `async move { ... }` or \
+const NO_BLOCK: &str = "this function returns a future that is created elsewhere, so the limit cannot be \
+     checked in it; expected an async function, or one that ends with `async move { ... }` or \
      `Box::pin(async move { ... })`";

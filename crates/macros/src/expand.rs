@@ -1,4 +1,4 @@
-//! From a function to one that asks first.
+//! Expands a function into one that checks its limits first.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -22,16 +22,16 @@ pub(crate) fn expand(arguments: AttributeArguments, mut function: ItemFn) -> Res
     let limits = limits.map(|(index, one)| LimitTokens::new(index, one, &signature, body.is_async));
     let limits = limits.collect::<Result<Vec<_>>>()?;
     let set_up = limits.iter().map(|limit| &limit.set_up);
-    let asks = (0..limits.len()).map(|turn| ask(&limits, turn, body.returned));
-    let preamble = quote!({ #(#set_up)* #(#asks)* });
+    let checks = (0..limits.len()).map(|index| check(&limits, index, body.returned));
+    let preamble = quote!({ #(#set_up)* #(#checks)* });
     body.block.stmts.insert(0, Stmt::Expr(Expr::Verbatim(preamble), None));
     Ok(function.into_token_stream())
 }
 
-/// Asks the limit whose turn it is. If it denies, those before it get back what they gave.
-fn ask(limits: &[LimitTokens], turn: usize, returned: Span) -> TokenStream {
-    let enter = &limits[turn].enter;
-    let leave = limits[..turn].iter().map(|limit| &limit.leave);
+/// Checks the limit at `index`. If it denies, the units of the limits before it are given back.
+fn check(limits: &[LimitTokens], index: usize, returned: Span) -> TokenStream {
+    let enter = &limits[index].enter;
+    let leave = limits[..index].iter().map(|limit| &limit.leave);
     let denied = Ident::new("denied", Span::mixed_site());
     let error = quote_spanned! {returned=>
         ::tidegate::attribute::FromDenied::from_denied(#denied)
@@ -44,7 +44,7 @@ fn ask(limits: &[LimitTokens], turn: usize, returned: Span) -> TokenStream {
     }
 }
 
-/// What one attribute becomes.
+/// The code for one attribute.
 struct LimitTokens {
     set_up: TokenStream,
     enter: TokenStream,
@@ -108,8 +108,8 @@ fn key(
     let some = quote!(::core::option::Option::Some);
     let scope = match arguments.scope {
         ScopeArgument::Global => {
-            let everybody = own.unwrap_or_else(|| quote!(""));
-            return Ok(quote!(#some(#everybody)));
+            let shared = own.unwrap_or_else(|| quote!(""));
+            return Ok(quote!(#some(#shared)));
         }
         ScopeArgument::User => quote!(User),
         ScopeArgument::Ip => quote!(Ip),
@@ -143,7 +143,7 @@ fn fail_tokens(fail: FailArgument) -> TokenStream {
     quote!(::tidegate::OnStoreError::#variant)
 }
 
-/// Other limits of the same function: they are one question.
+/// Takes the other `rate_limit` attributes of the same function: all are checked together.
 pub(crate) fn take_siblings(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
     let is_ours = |attribute: &mut Attribute| {
         attribute.path().segments.last().is_some_and(|last| last.ident == "rate_limit")

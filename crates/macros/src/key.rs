@@ -1,4 +1,4 @@
-//! `|user, to| (user.id, to)`: who is counted, over the arguments of the function.
+//! The key expression, such as `|user, to| (user.id, to)`, over the arguments of the function.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -8,7 +8,7 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Error, Expr, FnArg, Ident, PatIdent, Result, Signature, Token};
 
-/// Looks like a closure, and sees the arguments that it names by reference.
+/// A key expression: it looks like a closure, and sees the arguments that it names by reference.
 pub(crate) struct KeyExpression {
     arguments: Vec<Ident>,
     expression: Expr,
@@ -40,8 +40,7 @@ fn bar(input: ParseStream<'_>) -> Result<Token![|]> {
 fn argument(input: ParseStream<'_>) -> Result<Ident> {
     let name = input.call(Ident::parse_any).map_err(expected)?;
     if input.peek(Token![:]) {
-        let message =
-            format!("`{name}` has the type that the function says: expected |{name}| alone");
+        let message = format!("`{name}` has its type from the function: expected |{name}| alone");
         return Err(Error::new(input.span(), message));
     }
     Ok(name)
@@ -53,7 +52,7 @@ fn expected(error: Error) -> Error {
 }
 
 impl KeyExpression {
-    /// As an expression within the function.
+    /// The key as an expression within the function.
     pub(crate) fn within(&self, function: &Signature) -> Result<TokenStream> {
         let known = arguments_of(function);
         for argument in &self.arguments {
@@ -71,7 +70,7 @@ impl KeyExpression {
 fn no_such_argument(argument: &Ident, known: &[Ident]) -> Error {
     let known: Vec<_> = known.iter().map(ToString::to_string).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    let message = format!("`{argument}` is no argument of this function; it has {known}");
+    let message = format!("`{argument}` is not an argument of this function; it has {known}");
     Error::new(argument.span(), message)
 }
 

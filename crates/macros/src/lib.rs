@@ -20,7 +20,7 @@
 //! assert!(Mailer.send("alice", "bob").is_ok());
 //! let denied = Mailer.send("alice", "bob").unwrap_err();
 //! assert_eq!(denied.name(), "mails");
-//! // What the second limit counted is what happened.
+//! // The second limit counted only the two calls that happened.
 //! assert!(Mailer.send("carol", "bob").is_ok());
 //! assert_eq!(Mailer.send("dave", "bob").unwrap_err().name(), "all mails");
 //! ```
@@ -34,7 +34,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Error, ItemFn, Result, TraitItemFn, parse2};
 
-/// Limits how often a function is called, by whom.
+/// Limits how often a function is called, in total or per caller.
 ///
 /// ```
 /// # use tidegate::{Denied, rate_limit};
@@ -42,7 +42,7 @@ use syn::{Error, ItemFn, Result, TraitItemFn, parse2};
 ///     name = "search",
 ///     quota = "100/minute",          // or ["5/second", "100/minute"]
 ///     key = |tenant| tenant,         // over the function's arguments; scope = user | ip | global
-///     on_denied = error,             // or wait, in line
+///     on_denied = error,             // or wait, in a queue
 ///     fail = local,                  // or open, closed: when the store does not answer
 /// )]
 /// async fn search(tenant: u64, text: &str) -> Result<Vec<String>, Denied> {
@@ -50,13 +50,13 @@ use syn::{Error, ItemFn, Result, TraitItemFn, parse2};
 /// }
 /// ```
 ///
-/// Works on async and other functions and on methods, also of `#[async_trait]`, and may be repeated. The
+/// Works on async and other functions and on methods, also of `#[async_trait]`, and can be repeated. The
 /// function returns a `Result` whose error can be made from a `tidegate::Denied`.
-/// `limiter = &self.limiter` asks that one instead of this process's. The module `tidegate::attribute`
-/// has the whole story.
+/// `limiter = &self.limiter` uses that limiter instead of this process's. The module `tidegate::attribute`
+/// explains all of it.
 ///
-/// A function that is not async but ends with `async move { ... }`, or with the `Box::pin` of that, is asked
-/// when its future first runs, by the arguments as its signature names them:
+/// A function that is not async but ends with `async move { ... }`, or with the `Box::pin` of that, is
+/// checked when its future first runs, with the arguments as its signature names them:
 ///
 /// ```
 /// # use tidegate::{Denied, rate_limit};
@@ -88,21 +88,21 @@ fn limit(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
 fn function(item: TokenStream) -> Result<ItemFn> {
     parse2(item.clone()).map_err(|error| match parse2::<TraitItemFn>(item) {
         Ok(method) => Error::new(method.sig.ident.span(), NO_BODY),
-        // What is wrong within a function, the compiler has said by now.
+        // The compiler has already reported errors within a function.
         Err(_) => Error::new(error.span(), "expected a function"),
     })
 }
 
-/// The error, and the item as it was: without it, whatever it uses or is used by would seem wrong too. So
-/// would arguments that only the key was to use.
+/// The error together with the unchanged item: without the item, its callers would have errors too. Unused
+/// warnings are off, because some arguments may be used by the key only.
 fn beside(error: Error, item: TokenStream) -> TokenStream {
     let error = error.into_compile_error();
     let Ok(mut function) = parse2::<ItemFn>(item.clone()) else { return quote!(#error #item) };
-    // Its other limits would find the same once more.
+    // The function's other limits would report the same error again.
     expand::take_siblings(&mut function.attrs);
     let function = function.into_token_stream();
     quote!(#error #[allow(unused)] #function)
 }
 
-const NO_BODY: &str = "there is nothing to limit in a method without a body; expected #[rate_limit] on those \
-     that implement it";
+const NO_BODY: &str =
+    "a method without a body cannot be limited; expected #[rate_limit] on its implementations";

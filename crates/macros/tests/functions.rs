@@ -1,4 +1,4 @@
-//! Functions with limits, called.
+//! Calls of limited functions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -95,7 +95,7 @@ async fn what_was_taken_is_given_back_when_a_later_limit_denies() {
     assert_eq!(twice_limited(1).await.unwrap_err().name(), "each");
     twice_limited(2).await.unwrap();
     for _ in 0..5 {
-        // Were these to count, the first limit would deny from the third on.
+        // If these counted, the first limit would deny from the third call on.
         assert_eq!(twice_limited(2).await.unwrap_err().name(), "all");
     }
 }
@@ -214,7 +214,7 @@ fn boxed(user: &str) -> Pin<Box<dyn Future<Output = Result<usize, Denied>> + Sen
 
 #[tokio::test]
 async fn functions_that_return_futures_are_limited_when_these_run() {
-    // What nobody waits for has not been asked.
+    // A future that is never polled checks no limit.
     drop((future(1), boxed("a")));
     assert_eq!(tokio::spawn(future(1)).await.unwrap().unwrap(), 2);
     assert_eq!(future(1).await.unwrap_err().name(), "a future");
@@ -222,7 +222,7 @@ async fn functions_that_return_futures_are_limited_when_these_run() {
     assert_eq!(boxed("a").await.unwrap_err().name(), "a boxed future");
 }
 
-/// A limiter that is not ours, and has to think about it.
+/// A limiter of another type, which cannot decide immediately.
 struct Slow;
 
 impl RateLimiter for Slow {

@@ -1,4 +1,4 @@
-//! Mistakes are shown where they are.
+//! Compile errors point at the mistake.
 
 #[test]
 fn errors_point_at_the_token() {

@@ -1,4 +1,4 @@
-//! Limits that come with a request and belong to no policy.
+//! Limits that come with a request instead of belonging to a policy.
 
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule};
 
@@ -13,8 +13,8 @@ use crate::{Key, KeyHasher, Plan};
 ///
 /// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
 /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
-/// let asked = plan.ad_hoc("mails", "5/hour".parse()?, "alice");
-/// assert_eq!(asked.charge(Cost::ONE).rule().limit.capacity(), 5);
+/// let limit = plan.ad_hoc("mails", "5/hour".parse()?, "alice");
+/// assert_eq!(limit.charge(Cost::ONE).rule().limit.capacity(), 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -31,20 +31,20 @@ impl AdHocLimit {
         key: &K,
     ) -> Self {
         let (counts_by, window) = kind(&limit);
-        // Three parts, where a policy's rules have four: they never collide, whatever their names.
+        // Three parts: the rules of policies have four, so the two never collide.
         let id = hasher.unrelated().fingerprint(&(space, counts_by, window.as_micros()));
-        // Whoever asks may bring a thousand windows. They have no more room than one policy.
+        // A caller can bring a thousand windows. Together they get the space of one policy.
         let id = id.with_pool(AD_HOC_POOL);
         let rule = Rule { id, limit, enforced: true, staggered: false };
         Self { subject: hasher.fingerprint(key), rule }
     }
 
-    /// What it owes for something that costs `cost`.
+    /// The charge to this limit for something that costs `cost`.
     pub fn charge(&self, cost: Cost) -> Charge<'_> {
         Charge::new(self.subject, cost, &self.rule)
     }
 
-    /// What another key of the same plan owes to the same limit, without the work of describing it
+    /// The charge to the same limit for another key of the same plan, without computing the rule
     /// again.
     #[inline]
     pub fn charge_of<K: Key + ?Sized>(&self, key: &K, cost: Cost, plan: &Plan) -> Charge<'_> {
@@ -54,8 +54,8 @@ impl AdHocLimit {
 
 impl Plan {
     /// A limit that came with a request, for `key`. Counters are identified by the space, the key,
-    /// the algorithm and the window: another quota finds the old count, as it does with a policy. A
-    /// space is an entry point or a purpose, so that the keys of two spaces do not collide.
+    /// the algorithm and the window: with another quota the old count is found, as for a policy. A
+    /// space is an entry point or a purpose: keys of different spaces never collide.
     pub fn ad_hoc<K: Key + ?Sized>(&self, space: &str, limit: Limit, key: &K) -> AdHocLimit {
         AdHocLimit::new(&self.hasher, space, limit, key)
     }
@@ -92,8 +92,8 @@ mod tests {
     fn all_of_them_have_one_pool() {
         let hasher = KeyHasher::of_this_process();
         for (space, limit) in [("a", "5/minute"), ("a", "5/61s"), ("b", "5/hour burst 9")] {
-            let asked = AdHocLimit::new(&hasher, space, limit.parse().unwrap(), "alice");
-            assert_eq!(asked.charge(Cost::ONE).rule().id.pool(), AD_HOC_POOL);
+            let ad_hoc = AdHocLimit::new(&hasher, space, limit.parse().unwrap(), "alice");
+            assert_eq!(ad_hoc.charge(Cost::ONE).rule().id.pool(), AD_HOC_POOL);
         }
     }
 
@@ -102,8 +102,8 @@ mod tests {
         let source =
             crate::PolicySource::new("test", "policies: [{ name: a, key: [], limits: [1/s] }]");
         let plan = Plan::compile(&source.unwrap()).unwrap();
-        let ask = |key: &str| plan.ad_hoc("a", "5/minute burst 5".parse().unwrap(), key);
-        let (alice, bob) = (ask("alice"), ask("bob"));
+        let limit = |key: &str| plan.ad_hoc("a", "5/minute burst 5".parse().unwrap(), key);
+        let (alice, bob) = (limit("alice"), limit("bob"));
         let other = alice.charge_of("bob", Cost::ONE, &plan);
         assert_eq!(other, bob.charge(Cost::ONE));
         assert_ne!(other, alice.charge(Cost::ONE));

@@ -1,4 +1,4 @@
-//! Changes to a plan that are in no file: made at run time, and gone after a while.
+//! Temporary changes to a plan that are made at run time and stand in no file.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::{KeyHasher, Plan, PolicyMode, PolicySource};
 /// One change to a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Amendment {
-    /// Other limits for one key, as in a policy's `overrides`; they take precedence over those.
+    /// Other limits for one key, as in a policy's `overrides`, and with precedence over them.
     Override {
         /// The policy's name.
         policy: String,
@@ -58,8 +58,8 @@ impl Amendment {
 /// let AmendedPlan { plan, refused } =
 ///     Plan::compile_amended(KeyHasher::of_this_process(), &source, &[more])?;
 /// assert!(refused.is_empty());
-/// let owed = plan.charges(&[("user", "42")], Cost::ONE);
-/// assert_eq!(owed.charges()[0].rule().limit.capacity(), 500);
+/// let charges = plan.charges(&[("user", "42")], Cost::ONE);
+/// assert_eq!(charges.charges()[0].rule().limit.capacity(), 500);
 /// # Ok::<(), tidegate_policy::FileProblems>(())
 /// ```
 #[derive(Debug)]
@@ -71,8 +71,8 @@ pub struct AmendedPlan {
 }
 
 impl Plan {
-    /// Checks a configuration, and changes to it. A file with problems makes no plan. A change with
-    /// problems is left out: the file may have changed under it.
+    /// Checks a configuration, and changes to it. A file with problems is an error. A change with
+    /// problems is left out, since the file may have been edited after the change was made.
     pub fn compile_amended(
         hasher: KeyHasher,
         source: &PolicySource,
@@ -99,14 +99,14 @@ impl Plan {
     }
 }
 
-/// Changes, while a plan is being compiled.
+/// The changes that are being applied while a plan is compiled.
 #[derive(Debug)]
 pub(crate) struct PendingAmendments<'a> {
     list: &'a [Amendment],
     /// Positions of overrides, by policy.
     overrides: HashMap<&'a str, Vec<usize>>,
-    /// Overrides that have nothing wrong with them, with their positions and policies. The plan gets
-    /// them when it is known to be one without them: no change must spoil the file.
+    /// Valid overrides, with their positions and policies. They are added only after the file has
+    /// compiled without them: a change must not make a valid file fail.
     read: Vec<(usize, &'a str, CompiledOverrides)>,
     refused: Vec<(usize, FileProblems)>,
 }
@@ -124,15 +124,15 @@ impl<'a> PendingAmendments<'a> {
         Self { list, overrides, read: Vec::new(), refused: Vec::new() }
     }
 
-    /// Handled the same way as overrides in a file, through a text of their own.
+    /// Writes the overrides as YAML and compiles them, so that they follow the rules of a file.
     pub(crate) fn read_overrides(&mut self, key: &[KeyPart], context: &OverrideContext<'_>) {
         for place in self.overrides.remove(context.policy()).unwrap_or_default() {
-            let Some(Amendment::Override { policy, key: whose, limits }) = self.list.get(place)
+            let Some(Amendment::Override { policy, key: subject, limits }) = self.list.get(place)
             else {
                 continue;
             };
             let name = format!("override of {}", brief(policy));
-            let compiled = PolicySource::new(name, as_yaml(whose, limits)).and_then(|source| {
+            let compiled = PolicySource::new(name, as_yaml(subject, limits)).and_then(|source| {
                 let mut report = ProblemReport::new(&source);
                 let compiled = context.overrides(key, &mut report);
                 if report.is_clean() { Ok(compiled) } else { Err(report.into_problems()) }
@@ -156,7 +156,7 @@ impl<'a> PendingAmendments<'a> {
         }
     }
 
-    /// Handles changes that need no place in the file, and reports those that found none.
+    /// Applies modes, and refuses changes to policies that are unknown or cannot have overrides.
     fn set_modes(&mut self, plan: &mut Plan) {
         for (place, amendment) in self.list.iter().enumerate() {
             let name = amendment.policy();
@@ -171,11 +171,11 @@ impl<'a> PendingAmendments<'a> {
                         self.refuse(place, problem);
                     }
                 }
-                // Still there: this file format has no named keys.
+                // Not consumed while compiling: this file format has no key attributes.
                 Amendment::Override { policy, .. } if self.overrides.contains_key(&**policy) => {
                     let problem = format!(
-                        "policy {:?} is of descriptors: expected one that tells callers apart by \
-                         attributes",
+                        "policy {:?} has no key attributes, only descriptors: expected a policy \
+                         with a \"key\"",
                         brief(policy)
                     );
                     self.refuse(place, problem);
@@ -202,7 +202,7 @@ fn unknown(name: &str, plan: &Plan) -> String {
     format!("no policy {:?}{hint}", brief(name))
 }
 
-/// Limits with new names must not have a key of another policy.
+/// Adds overrides to a policy, unless the names of their keys could clash with another policy's.
 fn add_overrides(plan: &mut Plan, number: usize, added: CompiledOverrides) -> Result<(), String> {
     let Some(policy) = plan.policies.get_mut(number) else { return Ok(()) };
     let known = compile::limit_names(policy);
@@ -225,7 +225,8 @@ fn add_overrides(plan: &mut Plan, number: usize, added: CompiledOverrides) -> Re
     Err(problem)
 }
 
-/// Switching a policy on must not exceed the maximum, nor let two policies have one key.
+/// Sets the mode, unless switching the policy on exceeds the maximum number of limits or lets two
+/// policies share a key.
 fn set_mode(plan: &mut Plan, number: usize, mode: PolicyMode) -> Result<(), String> {
     let Some(policy) = plan.policies.get_mut(number) else { return Ok(()) };
     let before = policy.mode;
@@ -240,7 +241,7 @@ fn set_mode(plan: &mut Plan, number: usize, mode: PolicyMode) -> Result<(), Stri
     Err(problem)
 }
 
-/// Why a policy cannot be on beside the others.
+/// Why a policy cannot be switched on in addition to the others.
 fn mode_problem(plan: &Plan, number: usize) -> Option<String> {
     let (limits, most) = (compile::unconditional_limits(&plan.policies), Plan::MAX_CHARGES);
     if limits > most {

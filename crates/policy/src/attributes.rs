@@ -1,4 +1,4 @@
-//! What is known about a request.
+//! The attributes of requests, which policies match and count by.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use crate::normalise::{IpAddress, NormalBytes, normal_path};
 use crate::settings::PathCase;
 
-/// What is known about a request: values by name. A value may be any bytes; an empty one is not
-/// missing.
+/// The attributes of a request: values by name. A value can be any bytes; an empty value is not a
+/// missing one.
 ///
 /// ```
 /// use tidegate::Attributes;
@@ -54,7 +54,7 @@ impl<A: Attributes + ?Sized> Attributes for &A {
     }
 }
 
-/// The attributes that a plan asks for, each with a number.
+/// The attributes that a plan uses, each with a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlanAttributes {
     names: Vec<Box<str>>,
@@ -65,7 +65,7 @@ pub(crate) struct PlanAttributes {
 }
 
 impl PlanAttributes {
-    /// None yet.
+    /// Creates an empty set.
     pub(crate) fn new(path_case: PathCase) -> Self {
         Self { path_case, ..Self::default() }
     }
@@ -75,7 +75,7 @@ impl PlanAttributes {
         self.path_case
     }
 
-    /// The number of an attribute, whether new or not.
+    /// The number of an attribute, which is added if it is new.
     pub(crate) fn number(&mut self, name: &str) -> usize {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -118,7 +118,7 @@ impl PlanAttributes {
     }
 }
 
-/// The attributes of one request, by number, with the normalised form of the two that have one.
+/// The attributes of one request by number, with the normal forms of the path and the address.
 pub(crate) struct ResolvedAttributes<'a> {
     values: SmallVec<[Option<&'a [u8]>; 8]>,
     path: Option<(usize, NormalBytes<'a>)>,
@@ -126,12 +126,12 @@ pub(crate) struct ResolvedAttributes<'a> {
 }
 
 impl<'a> ResolvedAttributes<'a> {
-    /// As it came in.
+    /// The value as the request has it.
     pub(crate) fn raw(&self, attribute: usize) -> Option<&'a [u8]> {
         self.values.get(attribute).copied().flatten()
     }
 
-    /// In its name's form, if that is text.
+    /// The value to match: a path in normal form, anything else as it is.
     pub(crate) fn value(&self, attribute: usize) -> Option<&[u8]> {
         match &self.path {
             Some((number, path)) if *number == attribute => Some(path.as_ref()),
@@ -139,7 +139,7 @@ impl<'a> ResolvedAttributes<'a> {
         }
     }
 
-    /// As an address, if its name says that it is one.
+    /// The value as an address, if the attribute is `ip`.
     pub(crate) fn address(&self, attribute: usize) -> Option<IpAddress> {
         let (number, address) = self.address?;
         (number == attribute).then_some(address)

@@ -1,4 +1,4 @@
-//! What a request costs a policy.
+//! The cost of a request under a policy.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tidegate_core::{Cost, MAX_COUNT};
 use crate::attributes::ResolvedAttributes;
 use crate::problem::brief;
 
-/// What a request costs under this policy, per unit that it costs at all.
+/// Where the cost of a request comes from. The result is multiplied by the cost that the caller gives.
 #[derive(Debug)]
 pub(crate) enum CostSource {
     Fixed(Cost),
@@ -22,9 +22,9 @@ pub(crate) enum CostSource {
 ///
 /// let text = "policies: [{ name: a, key: [], limits: [9/s], cost: { attribute: tokens } }]";
 /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
-/// let owed = plan.charges(&[("tokens", "many")], Cost::ONE);
+/// let charges = plan.charges(&[("tokens", "many")], Cost::ONE);
 /// assert_eq!(
-///     owed.cost_fault().map(ToString::to_string).as_deref(),
+///     charges.cost_fault().map(ToString::to_string).as_deref(),
 ///     Some("tokens is \"many\": expected a whole number from 0 to 1000000000000000")
 /// );
 /// # Ok::<(), tidegate::config::FileProblems>(())
@@ -65,11 +65,11 @@ impl CostSource {
             Self::Fixed(each) => Ok(*each),
             Self::Attribute { attribute, name, default, min } => {
                 let Some(value) = request.raw(*attribute) else { return Ok(*default) };
-                let said = read_cost(value).ok_or_else(|| CostFault {
+                let units = read_cost(value).ok_or_else(|| CostFault {
                     attribute: name.clone(),
                     value: brief(&String::from_utf8_lossy(value)),
                 });
-                said.map(|said| if said.get() < min.get() { *min } else { said })
+                units.map(|units| if units.get() < min.get() { *min } else { units })
             }
         }
     }
@@ -82,7 +82,7 @@ fn read_cost(value: &[u8]) -> Option<Cost> {
     Cost::new(units?).ok()
 }
 
-/// Multiplies costs. What costs nothing stays a peek.
+/// Multiplies costs. A cost of zero stays a peek.
 pub(crate) fn multiplied_cost(cost: Cost, each: Cost) -> Cost {
     cost.get()
         .checked_mul(each.get())

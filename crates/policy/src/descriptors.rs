@@ -1,4 +1,4 @@
-//! What Envoy descriptors owe: according to an envoyproxy/ratelimit file, or to our own policies.
+//! The charges of Envoy descriptors, under an envoyproxy/ratelimit file or under our own policies.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, KeyPlaceholder, Limit, Rule};
@@ -9,26 +9,26 @@ use crate::policy::override_rule;
 use crate::request_charges::RequestCharges;
 use crate::{Attributes, Plan};
 
-/// One descriptor of a request: entries in order, and what it costs.
+/// One descriptor of a request: its entries in order, and its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor<'a> {
     /// Keys and values, in the order in which Envoy sends them.
     pub entries: &'a [(&'a str, &'a str)],
-    /// Its hits.
+    /// The cost, which Envoy calls hits.
     pub cost: Cost,
     /// A limit that it brings along, replacing any that is configured. See [`Plan::override_rule`].
     pub limit: Option<&'a Rule>,
 }
 
-/// What became of a descriptor.
+/// The outcome for one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DescriptorOutcome {
-    /// No limit applies to it, or another one replaces its limit.
+    /// No limit applies, or the limit of another descriptor replaces its limit.
     NoLimit,
-    /// It is allowed whatever it costs.
+    /// It is allowed at any cost.
     Unlimited,
-    /// It owes these charges.
+    /// It has these charges.
     Charged {
         /// The index of the first.
         first: usize,
@@ -37,20 +37,20 @@ pub enum DescriptorOutcome {
     },
 }
 
-/// What a request of descriptors owes.
+/// The charges of a request that consists of descriptors.
 #[derive(Clone, Debug)]
 pub struct DescriptorCharges<'p> {
     /// The charges, in the order of the descriptors.
     pub charges: RequestCharges<'p>,
-    /// What became of each descriptor.
+    /// The outcome for each descriptor.
     pub statuses: SmallVec<[DescriptorOutcome; 4]>,
 }
 
 impl Plan {
-    /// What descriptors owe.
+    /// The charges of descriptors.
     ///
-    /// With an envoyproxy/ratelimit file, they owe what it says for their domain, by that server's
-    /// rules: the most specific entry wins at each level, and the limit is the last entry's. With
+    /// With an envoyproxy/ratelimit file, the limits of their domain apply by the rules of that
+    /// server: the most specific entry wins at each level, and the limit is the last entry's. With
     /// our own policies, the entries of each descriptor are attributes, and so is the `domain`.
     ///
     /// ```
@@ -61,8 +61,8 @@ impl Plan {
     /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
     /// let entries = [("user", "alice")];
     /// let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
-    /// assert_eq!(plan.descriptor_charges("edge", &[descriptor]).owed.charges().len(), 1);
-    /// assert!(plan.descriptor_charges("other", &[descriptor]).owed.is_empty());
+    /// assert_eq!(plan.descriptor_charges("edge", &[descriptor]).charges.charges().len(), 1);
+    /// assert!(plan.descriptor_charges("other", &[descriptor]).charges.is_empty());
     /// # Ok::<(), tidegate::config::FileProblems>(())
     /// ```
     pub fn descriptor_charges<'r>(
@@ -72,32 +72,32 @@ impl Plan {
     ) -> DescriptorCharges<'r> {
         let by_file = self.domains().iter().find(|other| other.name() == domain);
         let limits = by_file.map(|file| file.limits_of(descriptors)).unwrap_or_default();
-        let mut owed = RequestCharges::new(self.policies()).naming_keys(self.names_keys);
+        let mut charges = RequestCharges::new(self.policies()).naming_keys(self.names_keys);
         let mut statuses = SmallVec::new();
         for (index, descriptor) in descriptors.iter().enumerate() {
-            let first = owed.charges().len();
+            let first = charges.charges().len();
             let limit = limits.get(index).copied().flatten();
             match (descriptor.limit, by_file) {
-                (Some(rule), _) => self.charge_override(domain, descriptor, rule, &mut owed),
-                (None, Some(file)) => file.charge(self, limit, descriptor, &mut owed),
+                (Some(rule), _) => self.charge_override(domain, descriptor, rule, &mut charges),
+                (None, Some(file)) => file.charge(self, limit, descriptor, &mut charges),
                 (None, None) if self.domains().is_empty() => {
                     let request = DescriptorAttributes { domain, entries: descriptor.entries };
-                    self.charge(&request, descriptor.cost, &mut owed);
+                    self.charge(&request, descriptor.cost, &mut charges);
                 }
                 (None, None) => {}
             }
-            let count = owed.charges().len().saturating_sub(first);
+            let count = charges.charges().len().saturating_sub(first);
             statuses.push(match count {
                 0 if limit.is_some_and(EntryLimit::is_unlimited) => DescriptorOutcome::Unlimited,
                 0 => DescriptorOutcome::NoLimit,
                 count => DescriptorOutcome::Charged { first, count },
             });
         }
-        DescriptorCharges { charges: owed, statuses }
+        DescriptorCharges { charges, statuses }
     }
 
     /// The rule for a limit that a descriptor brings along. Counters are identified by the domain,
-    /// the entries and the window: another limit with the same window finds the count.
+    /// the entries and the window: another limit with the same window continues the same count.
     pub fn override_rule(&self, limit: Limit) -> Rule {
         override_rule(&self.hasher, limit)
     }
@@ -107,23 +107,23 @@ impl Plan {
         domain: &str,
         descriptor: &Descriptor<'r>,
         rule: &'r Rule,
-        owed: &mut RequestCharges<'r>,
+        charges: &mut RequestCharges<'r>,
     ) {
-        let counted = OverrideCounterKey { domain, entries: descriptor.entries };
-        let charge = Charge::new(self.hasher.fingerprint(&counted), descriptor.cost, rule);
+        let counter_key = OverrideCounterKey { domain, entries: descriptor.entries };
+        let charge = Charge::new(self.hasher.fingerprint(&counter_key), descriptor.cost, rule);
         match self.settings.key_format() {
-            None => owed.push_override(charge, None),
+            None => charges.push_override(charge, None),
             Some(format) if format.has(KeyPlaceholder::Limit) => {
-                owed.push_override(charge, Some((counted.entity(), format.to_string())));
+                charges.push_override(charge, Some((counter_key.entity(), format.to_string())));
             }
-            // Nothing would tell it from the limits of policies, or from another window.
-            Some(_) => owed.push_override(charge.kept_as(""), None),
+            // Without {limit}, the key would clash with policies and with other windows.
+            Some(_) => charges.push_override(charge.kept_as(""), None),
         }
     }
 }
 
-/// The entries of a descriptor, as the attributes of a request. The domain is the operator's, and
-/// no entry can pretend to be another.
+/// The entries of a descriptor, as the attributes of a request. The operator sets the domain, and an
+/// entry called `domain` cannot replace it.
 struct DescriptorAttributes<'a> {
     domain: &'a str,
     entries: &'a [(&'a str, &'a str)],
@@ -138,7 +138,7 @@ impl Attributes for DescriptorAttributes<'_> {
     }
 }
 
-/// What distinguishes the counters of overrides: everything that was said.
+/// The key of an override's counter: the domain and all entries.
 struct OverrideCounterKey<'a> {
     domain: &'a str,
     entries: &'a [(&'a str, &'a str)],
@@ -155,7 +155,7 @@ impl Key for OverrideCounterKey<'_> {
 }
 
 impl OverrideCounterKey<'_> {
-    /// The same as text, for stores that show names to others.
+    /// The key as text, for stores whose key names others read.
     fn entity(&self) -> String {
         let mut parts = Vec::new();
         self.each_part(|part| parts.push(String::from_utf8_lossy(part).into_owned()));

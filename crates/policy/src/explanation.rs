@@ -1,4 +1,4 @@
-//! Why a request owes what it owes: for people who wonder about a file.
+//! Explains which policies apply to a request and why, for people who debug a file.
 
 use std::fmt;
 
@@ -9,41 +9,41 @@ use crate::matcher::ConditionMismatch;
 use crate::planned_policy::LimitOrigin;
 use crate::{Attributes, Plan, PlannedPolicy, PolicyMode};
 
-/// What one policy makes of a request.
+/// How one policy treats a request.
 #[derive(Debug)]
 pub struct PolicyExplanation<'p> {
     /// The policy.
     pub policy: &'p PlannedPolicy,
-    /// What it makes of it.
+    /// Whether the policy applies, and with which limits.
     pub outcome: PolicyMatch<'p>,
 }
 
-/// Whether a policy applies, and why not.
+/// Whether a policy applies to a request, or why not.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PolicyMatch<'p> {
-    /// It is switched off.
+    /// The policy is switched off.
     Off,
-    /// A condition asks for an attribute that the request does not have.
+    /// A condition needs an attribute that the request does not have.
     Missing(&'p str),
     /// An attribute does not match.
     Differs(&'p str),
     /// Its key needs an attribute that the request does not have.
     NoKey(&'p str),
-    /// It applies.
+    /// The policy applies.
     Applies {
         /// The attributes of its key, each with its value as it is counted: a route rather than a
-        /// path, for IPv6 the network. In quotes, unless it is a word of ours.
+        /// path, the network of an IPv6 address. Values are in quotes, our own words are not.
         key: Vec<(&'p str, String)>,
         /// Where the limits come from: `limits`, `tier 1` or `override`.
         origin: String,
-        /// The limits; none if it is unlimited.
+        /// The limits; none if the request is unlimited.
         rules: &'p [Rule],
     },
 }
 
 impl Plan {
-    /// What every policy makes of a request.
+    /// How every policy treats a request.
     pub fn explain<A: Attributes + ?Sized>(&self, request: &A) -> Vec<PolicyExplanation<'_>> {
         let request = self.attributes.resolve(request);
         let explained = self.policies().iter().map(|policy| {

@@ -1,5 +1,5 @@
-//! Properties of what reads files and requests. The targets in `fuzz/` search for inputs that break them,
-//! and ordinary tests hold them to the corpora.
+//! Properties of the code that reads files and requests. The targets in `fuzz/` search for inputs that
+//! violate them, and ordinary tests check them on the corpora.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a property panics")]
 
@@ -7,8 +7,8 @@ use tidegate_core::{Cost, KeyTemplate, Limit, Quota, Span};
 
 use crate::{FileProblems, IpAddress, IpNetwork, Plan, PolicySource, import, path_in_normal_form};
 
-/// A file becomes a plan that can be asked anything, or problems that can be shown. So does another
-/// limiter's file, and what it is translated into is ours.
+/// A file becomes a plan that handles any request, or problems that can be shown. The same holds for
+/// another limiter's file, and its translation is a valid file of ours.
 pub fn policies(bytes: &[u8]) {
     let source = match PolicySource::from_bytes("fuzz.yaml", bytes) {
         Ok(source) => source,
@@ -18,8 +18,8 @@ pub fn policies(bytes: &[u8]) {
         Err(problems) => show(&problems),
         Ok(plan) => {
             for request in REQUESTS {
-                let owed = plan.charges(*request, Cost::ONE);
-                assert!(owed.charges().len() <= Plan::MAX_CHARGES);
+                let charges = plan.charges(*request, Cost::ONE);
+                assert!(charges.charges().len() <= Plan::MAX_CHARGES);
                 let explained = plan.explain(*request);
                 assert!(explained.len() <= plan.policies().len());
             }
@@ -35,15 +35,16 @@ pub fn policies(bytes: &[u8]) {
     }
 }
 
-/// There is something to say, and all of it can be said.
+/// There is at least one problem, and every message is short enough to show.
 fn show(problems: &FileProblems) {
     assert!(problems.iter().count() > 0);
     assert!(!problems.to_string().is_empty());
     let longest = problems.iter().map(|problem| problem.message().len()).max();
-    assert!(longest.is_some_and(|it| it < MOST_WORDS), "a message of {longest:?} bytes");
+    assert!(longest.is_some_and(|bytes| bytes < MAX_MESSAGE), "a message of {longest:?} bytes");
 }
 
-/// What is read as a quota, a span, a limit, a template or a network reads the same after it was written.
+/// Quotas, spans and limits read the same after they were written; parsing templates and networks never
+/// panics.
 pub fn quotas(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(quota) = text.parse::<Quota>() {
@@ -59,17 +60,17 @@ pub fn quotas(bytes: &[u8]) {
     let _ = text.parse::<IpNetwork>();
 }
 
-/// A path has one normal form, which is its own, and leads nowhere else. An address has one form, which is
-/// its own.
+/// The normal form of a path is its own normal form and has no dot segments. An address reads the same
+/// after it was written.
 pub fn normal_forms(bytes: &[u8]) {
     let normal = path_in_normal_form(bytes);
     assert!(normal.starts_with(b"/"), "{}", normal.escape_ascii());
     assert_eq!(path_in_normal_form(&normal), normal);
     let mut segments = normal.split(|byte| *byte == b'/').skip(1);
-    assert!(!segments.any(|it| matches!(it, b"." | b"..")), "{}", normal.escape_ascii());
-    // Some services decode once more than we do, but none decodes a letter twice.
+    assert!(!segments.any(|segment| matches!(segment, b"." | b"..")), "{}", normal.escape_ascii());
+    // Some services decode once more than we do, so no escaped letter may be left to decode.
     let decoded = normal.windows(3).filter(|escape| is_escaped_letter(escape)).count();
-    assert_eq!(decoded, 0, "a letter in disguise in {}", normal.escape_ascii());
+    assert_eq!(decoded, 0, "an escaped letter in {}", normal.escape_ascii());
     if let Some(address) = IpAddress::read(bytes) {
         let text = std::net::IpAddr::from(address).to_string();
         assert_eq!(IpAddress::read(text.as_bytes()), Some(address));
@@ -88,8 +89,8 @@ const REQUESTS: &[&[(&str, &str)]] = &[
     &[("ip", "::ffff:203.0.113.9"), ("key", "\u{0}"), ("host", "example.com"), ("api_key", "k")],
 ];
 
-/// More than any message needs.
-const MOST_WORDS: usize = 4_000;
+/// In bytes; more than any message needs.
+const MAX_MESSAGE: usize = 4_000;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! How a key becomes a fingerprint, and under which secret.
+//! Hashes keys into fingerprints under a secret.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
@@ -17,9 +17,9 @@ pub struct KeyHasher(KeyHasherKind);
 
 #[derive(Clone)]
 enum KeyHasherKind {
-    /// Fast, but valid for this process only: it may differ between versions and machines.
+    /// Fast, but valid for this process only: the result can differ between versions and machines.
     Local { high: HasherSeed, low: HasherSeed },
-    /// The same everywhere: SipHash with 128 bits of output.
+    /// The same on every machine: SipHash with 128 bits of output.
     Shared(SipHasher13),
 }
 
@@ -30,19 +30,19 @@ struct HasherSeed {
 }
 
 impl KeyHasher {
-    /// With a new secret from the operating system's randomness.
+    /// Creates a hasher with a new secret from the operating system's randomness.
     pub fn random() -> Self {
         Self(KeyHasherKind::Local { high: HasherSeed::random(), low: HasherSeed::random() })
     }
 
-    /// With a secret that others know too: everyone who has it finds the same counters, in any
-    /// process on any machine.
+    /// Creates a hasher with a shared secret: every process that has it finds the same counters, on
+    /// any machine.
     pub fn shared(secret: [u8; 16]) -> Self {
         Self(KeyHasherKind::Shared(SipHasher13::new_with_key(&secret)))
     }
 
-    /// With this process's secret: the same everywhere in the process, so that anything created
-    /// again (a policy after a reload, say) finds the counters it had before.
+    /// The hasher with this process's secret. All users in the process share it, so that anything
+    /// created again (such as a policy after a reload) finds its counters.
     pub fn of_this_process() -> Self {
         static HASHER: OnceLock<KeyHasher> = OnceLock::new();
         HASHER.get_or_init(Self::random).clone()
@@ -51,10 +51,10 @@ impl KeyHasher {
     /// A hasher under the same secret whose fingerprints are unrelated to this one's.
     #[must_use]
     pub(crate) fn unrelated(&self) -> Self {
-        let apart = |secret: &HasherSeed| HasherSeed { hasher: !secret.hasher, ..secret.clone() };
+        let inverted = |seed: &HasherSeed| HasherSeed { hasher: !seed.hasher, ..seed.clone() };
         Self(match &self.0 {
             KeyHasherKind::Local { high, low } => {
-                KeyHasherKind::Local { high: apart(high), low: apart(low) }
+                KeyHasherKind::Local { high: inverted(high), low: inverted(low) }
             }
             KeyHasherKind::Shared(hasher) => {
                 let (first, second) = hasher.keys();
@@ -63,7 +63,7 @@ impl KeyHasher {
         })
     }
 
-    /// The fingerprint of a key: 128 bits, whatever its length.
+    /// The fingerprint of a key: 128 bits, however long the key is.
     #[inline]
     pub fn fingerprint<K: Key + ?Sized>(&self, key: &K) -> Fingerprint {
         if let Some(known) = key.known() {
@@ -74,7 +74,7 @@ impl KeyHasher {
                 let (mut high, mut low) = (high.hasher(), low.hasher());
                 let mut previous = None;
                 key.each_part(|part| {
-                    // The length of the previous part keeps the two apart.
+                    // The length of the previous part separates the two.
                     if let Some(length) = previous.replace(part.len()) {
                         high.write_usize(length);
                         low.write_usize(length);
@@ -85,8 +85,8 @@ impl KeyHasher {
                 Fingerprint::new(high.finish(), low.finish())
             }
             KeyHasherKind::Shared(hasher) => {
-                // A stream of bytes, made unambiguous from its end: how many parts there are, and
-                // before that the length of each.
+                // A stream of bytes that is unambiguous when read from its end: the number of parts
+                // is last, and each part is followed by its length.
                 let (mut hasher, mut parts) = (*hasher, 0_u64);
                 key.each_part(|part| {
                     hasher.write(part);
@@ -110,7 +110,7 @@ impl std::fmt::Debug for KeyHasher {
 
 impl HasherSeed {
     fn random() -> Self {
-        // The standard library's hasher is keyed by the operating system, and each one anew.
+        // Each `RandomState` has its own keys, from the operating system's randomness.
         let random = || RandomState::new().hash_one(0_u8);
         Self { hasher: random(), shared: SharedSeed::from_u64(random()) }
     }
@@ -132,7 +132,7 @@ mod tests {
         prop::collection::vec(part, 0..4)
     }
 
-    /// Parts as they are, without the length that a slice begins with.
+    /// Parts without the length that a slice key begins with.
     struct RawParts<'a>(&'a [Vec<u8>]);
 
     impl Key for RawParts<'_> {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_shared_secret_gives_the_same_fingerprints_for_ever() {
-        // Counters in Redis are found by these: a change here forgets all of them.
+        // Counters in Redis are found by these fingerprints: a change here loses all of them.
         let print = KeyHasher::shared(*b"sixteen bytes it").fingerprint(&("alice", 7_u64));
         assert_eq!(format!("{print:?}"), "a35bd5bbddc2b444f002f7bab28e4e17");
         let others = KeyHasher::shared(*b"sixteen bytes ok").fingerprint(&("alice", 7_u64));
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn both_halves_are_spread_evenly() {
         // Shards use the lower half, slots the upper one: keys that differ in one digit must not
-        // collide in either. 64 of each expected; the chance of being this far off is 1 in 10^9.
+        // collide in either. 64 are expected in each; the chance to be this far off is 1 in 10^9.
         let hasher = KeyHasher::random();
         let prints = (0..4_096_u64).map(|n| hasher.fingerprint(format!("user:{n}").as_str()));
         let (mut high, mut low) = ([0; 64], [0; 64]);

@@ -1,4 +1,4 @@
-//! Advice about limits that do what they say, but hardly what was meant.
+//! Advice about limits that are valid but probably not what their author wants.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use crate::planned_policy::{LimitSet, PlannedPolicy};
 use crate::settings::PolicyMode;
 use crate::subject::KeyPart;
 
-/// From here on, what a sliding window takes for the use of the last window is good enough.
+/// The smallest limit for which the estimate of a sliding window is good enough.
 const COARSE_BELOW: u64 = 20;
 
 impl Plan {
-    /// What a reader of the file might want to change: at most one line for each policy.
+    /// Suggested changes to the file: at most one line for each policy.
     ///
     /// ```
     /// use tidegate::Plan;
@@ -30,12 +30,12 @@ impl Plan {
     pub fn hints(&self) -> Vec<String> {
         self.policies
             .iter()
-            .filter_map(|it| coarse_hint(it).or_else(|| caller_key_hint(it)))
+            .filter_map(|policy| coarse_hint(policy).or_else(|| caller_key_hint(policy)))
             .collect()
     }
 }
 
-/// A key that callers make up is a new one with each request, and is kept until its window is over.
+/// Callers can make up a new key with each request, and each key is stored until its window ends.
 fn caller_key_hint(policy: &PlannedPolicy) -> Option<String> {
     let is_made_up = |part: &KeyPart| {
         let is_free = part.name.as_ref() == "path" || is_caller_supplied(&part.name);
@@ -46,18 +46,18 @@ fn caller_key_hint(policy: &PlannedPolicy) -> Option<String> {
         return None;
     }
     let rules = policy.limit_sets().flat_map(LimitSet::rules);
-    let longest = rules.map(|rule| rule.limit.period()).max().filter(|it| *it >= LONG)?;
+    let longest = rules.map(|rule| rule.limit.period()).max().filter(|period| *period >= LONG)?;
     let names: Vec<&str> = policy.key().take(MOST_RATES).collect();
     Some(format!(
-        "policy {:?}: callers can make up {}, and each made-up key takes room for {longest}; a key \
-         that also has ip or a user, \"as: route\" for a path, or a shorter window takes less",
+        "policy {:?}: callers can make up {}, and each made-up key is stored for {longest}; to \
+         store fewer, add ip or a user to the key, use \"as: route\" for a path, or a shorter window",
         policy.name(),
         names.join(" and ")
     ))
 }
 
-/// A sliding window estimates what came lately from two counts. Of a small limit, the estimate is often a
-/// whole request too high. Keys that are shared with another limiter are as that one wants them.
+/// A sliding window estimates recent use from two counts. For a small limit, the estimate is often a whole
+/// request too high. With keys that are shared with another limiter, the algorithm is not ours to choose.
 fn coarse_hint(policy: &PlannedPolicy) -> Option<String> {
     if policy.mode == PolicyMode::Off || policy.key_format().is_some() {
         return None;
@@ -68,8 +68,8 @@ fn coarse_hint(policy: &PlannedPolicy) -> Option<String> {
     let rates: Vec<String> = coarse.into_iter().take(MOST_RATES).collect();
     (!rates.is_empty()).then(|| {
         format!(
-            "policy {:?}: {} as a sliding-window also denies callers that keep to the rate, since it \
-             estimates; for a limit below {COARSE_BELOW}, token-bucket or sliding-log do not",
+            "policy {:?}: {} as a sliding-window also denies callers that keep to the rate, since \
+             it only estimates; below {COARSE_BELOW}, use token-bucket or sliding-log instead",
             policy.name(),
             rates.join(", ")
         )
@@ -82,9 +82,9 @@ fn is_coarse(rule: &Rule) -> bool {
     limit.kind() == AlgorithmKind::SlidingWindow && is_small
 }
 
-/// From here on, keys that are made up fill a store that is large enough for real ones.
+/// From this window on, made-up keys can fill a store that is large enough for real ones.
 const LONG: Span = Span::from_secs(3_600);
-/// How many limits of a policy are named.
+/// The most limits, or attributes, that a hint lists.
 const MOST_RATES: usize = 3;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Keys: what distinguishes one caller from another.
+//! Keys, which distinguish one caller from another.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,8 +13,8 @@ use crate::planned_policy::join_parts;
 /// One or more parts that together identify a caller.
 ///
 /// Parts are kept apart: `("a", "bc")` and `("ab", "c")` are different keys, and so is `"abc"`.
-/// Text and its bytes are the same key. Nothing is normalised but addresses, and nothing is copied or
-/// stored. An IP address counts as an [`IpAddress`] does: by the first 64 bits of IPv6, since whoever
+/// Text and its bytes are the same key. Only addresses are normalised, and nothing is copied or
+/// stored. An IP address counts as an [`IpAddress`] does: by the first 64 bits of IPv6, since a host that
 /// has one of those addresses has all of them.
 ///
 /// ```
@@ -40,20 +40,20 @@ pub trait Key {
     /// Calls `part` with each part, always in the same order.
     fn each_part(&self, part: impl FnMut(&[u8]));
 
-    /// Its fingerprint, if it has been computed already.
+    /// The fingerprint, if it has been computed already.
     #[doc(hidden)]
     #[inline]
     fn known(&self) -> Option<Fingerprint> {
         None
     }
 
-    /// As people write it, where that is not its bytes.
+    /// The key as people write it, if that differs from its bytes.
     #[doc(hidden)]
     fn text(&self) -> Option<String> {
         None
     }
 
-    /// Calls `part` with each part as people write it, where others are to read it. Equal keys are
+    /// Calls `part` with each part as people write it, for names that others read. Equal keys are
     /// written alike.
     #[doc(hidden)]
     fn each_text(&self, mut part: impl FnMut(&[u8])) {
@@ -64,7 +64,7 @@ pub trait Key {
     }
 }
 
-/// A key as others read it in the names of counters: its parts, as policies of a file write them.
+/// A key as it stands in the names of counters: its parts, as the policies of a file write them.
 #[doc(hidden)]
 pub fn key_as_text<K: Key + ?Sized>(key: &K) -> String {
     let mut parts = Vec::new();
@@ -72,8 +72,8 @@ pub fn key_as_text<K: Key + ?Sized>(key: &K) -> String {
     join_parts(&parts)
 }
 
-/// A key whose [`fingerprint`](crate::Policy::fingerprint) was computed before. It is used as it
-/// is, and is meaningful only to policies with the same hasher.
+/// A key whose [`fingerprint`](crate::Policy::fingerprint) was computed before. It is not hashed
+/// again, and is meaningful only to policies with the same hasher.
 impl Key for Fingerprint {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
@@ -146,7 +146,7 @@ tuple_keys! { A; A B; A B C; A B C D; }
 macro_rules! address_keys {
     ($($type:ty),*) => {$(
         /// The same key as its [`IpAddress`]: IPv6 counts by its first 64 bits, and IPv4 within IPv6 as
-        /// IPv4. To count by all bits, use the `octets()` of it.
+        /// IPv4. To count by all bits, use its `octets()`.
         impl Key for $type {
             #[inline]
             fn each_part(&self, part: impl FnMut(&[u8])) {
@@ -180,8 +180,8 @@ impl Key for Cow<'_, str> {
     }
 }
 
-/// How many there are, and then each of them, so that lists of different lengths stay distinct even
-/// as parts of something larger.
+/// The number of items, then each item, so that lists of different lengths stay distinct even as
+/// parts of a larger key.
 impl<K: Key> Key for [K] {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {

@@ -1,16 +1,16 @@
-//! What the keys of a policy are called in a store.
+//! The names of a policy's keys in a store.
 
 use tidegate_core::{KeyTemplate, Limit, Rule};
 
-/// What keys are called in a store.
+/// How the keys of a policy are named in a store.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum KeyNames {
-    /// As the store was told for all.
+    /// By the store's setting for all keys.
     #[default]
     StoreDefault,
-    /// By names of the store's own, whatever it was told.
+    /// By the store's internal names, whatever its setting.
     Own,
-    /// As another limiter calls them.
+    /// By the names that another limiter uses.
     Shared(KeyTemplate),
 }
 
@@ -19,8 +19,8 @@ impl KeyNames {
         if let Self::Shared(template) = self { Some(template) } else { None }
     }
 
-    /// Those of the keys of one limit. Nothing is kept of what never passes, so that it need not
-    /// suit a template: there is nothing to share.
+    /// The names of the keys of one limit. A limit that admits nothing stores nothing, so that it
+    /// need not fit a template.
     pub(crate) fn of(&self, limit: &Limit) -> &Self {
         match self {
             Self::Shared(template) if admits_nothing(limit) && template.check(limit).is_err() => {
@@ -31,7 +31,7 @@ impl KeyNames {
     }
 }
 
-/// What one of a policy's rules that apply together is called.
+/// The name of one of the rules of a policy that apply together.
 pub(crate) fn limit_name(policy: &str, together: &[Rule], rule: &Rule) -> String {
     match together {
         [_] => policy.to_owned(),
@@ -39,7 +39,7 @@ pub(crate) fn limit_name(policy: &str, together: &[Rule], rule: &Rule) -> String
     }
 }
 
-/// Whether nothing ever passes.
+/// Whether the limit denies everything.
 pub(crate) fn admits_nothing(limit: &Limit) -> bool {
     limit.capacity() == 0
 }

@@ -2,12 +2,12 @@
 //!
 //! A [`PolicySource`] is what the user wrote; [`Plan::compile`] checks all of it once, and reports every
 //! problem with its location. From then on nothing can fail: [`Plan::charges`] finds the policies
-//! that apply to a request, and what it owes to each. Charges are what a store settles; nothing in
-//! this crate knows about stores, or reads a clock. Applications depend on `tidegate`, which
-//! re-exports what they need from here.
+//! that apply to a request, and its charges to each. A store settles charges; nothing in this crate
+//! knows about stores or reads a clock. Applications depend on `tidegate`, which re-exports what
+//! they need from here.
 //!
-//! A program that needs no file creates a [`Policy`], which has a name and some limits, and asks it
-//! with a [`Key`]:
+//! A program that needs no file creates a [`Policy`], which has a name and some limits, and charges
+//! a [`Key`] to it:
 //!
 //! ```
 //! use tidegate_core::Cost;

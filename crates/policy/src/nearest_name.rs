@@ -1,4 +1,4 @@
-//! "Did you mean": the nearest of some names.
+//! Finds the name that a misspelt one was probably meant to be, for "did you mean" hints.
 
 /// The name nearest to `text`, if one is near enough to have been meant.
 pub(crate) fn nearest<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
@@ -16,7 +16,7 @@ pub(crate) fn nearest<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> O
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours, regardless of case.
+/// The number of insertions, deletions, replacements and swaps of neighbours, regardless of case.
 fn distance(a: &str, b: &str) -> usize {
     let fold = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
     let (a, b) = (fold(a), fold(b));
@@ -37,7 +37,7 @@ fn distance(a: &str, b: &str) -> usize {
     last.last().copied().unwrap_or(0)
 }
 
-/// Nobody misspells a name that is longer than every name.
+/// In bytes. No name is longer, so a longer text is not a misspelt name.
 const MAX_TEXT: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Keys that outlive what they were made from.
+//! Keys that own their parts, and outlive the values that they were made from.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::Key;
 
-/// A key that owns its parts. It is the same key as what it was made from.
+/// A key that owns its parts. It is the same key as the one that it was made from.
 ///
 /// ```
 /// use tidegate::{OwnedKey, Policy};
@@ -24,7 +24,7 @@ pub struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// The parts of `key`.
+    /// Copies the parts of `key`.
     pub fn of<K: Key + ?Sized>(key: &K) -> Self {
         let mut owned = Self::default();
         owned.push(key);
@@ -45,7 +45,7 @@ impl OwnedKey {
         key.each_text(|part| self.push(part));
     }
 
-    /// The parts as one run of bytes, for when a value is needed rather than a key.
+    /// All parts as one slice of bytes, for uses that need a value rather than a key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -62,7 +62,7 @@ impl Key for OwnedKey {
     }
 }
 
-/// Shows how many parts there are, and not what they say: keys do not belong in logs.
+/// Shows the number of parts, not their content: keys do not belong in logs.
 impl fmt::Debug for OwnedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OwnedKey").field("parts", &self.ends.len()).finish_non_exhaustive()

@@ -14,7 +14,7 @@ use crate::problem::FileProblems;
 use crate::settings::PlanSettings;
 use crate::{Attributes, KeyHasher, PolicySource, RequestCharges};
 
-/// A set of policies, checked once, so that asking them cannot fail.
+/// A set of policies, checked once, so that charging requests to them cannot fail.
 ///
 /// ```
 /// use tidegate::config::PolicySource;
@@ -33,9 +33,9 @@ use crate::{Attributes, KeyHasher, PolicySource, RequestCharges};
 /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 ///
 /// let login = [("path", "/login"), ("method", "POST"), ("ip", "203.0.113.9")];
-/// let owed = plan.charges(&login, Cost::ONE);
-/// assert_eq!(owed.charges().len(), 2);
-/// assert_eq!(owed.policy(0).map(|policy| policy.name()), Some("login"));
+/// let charges = plan.charges(&login, Cost::ONE);
+/// assert_eq!(charges.charges().len(), 2);
+/// assert_eq!(charges.policy(0).map(|policy| policy.name()), Some("login"));
 /// # Ok::<(), tidegate::config::FileProblems>(())
 /// ```
 #[derive(Debug)]
@@ -52,10 +52,10 @@ pub struct Plan {
     pub(crate) gateway: Option<GatewayPlan>,
 }
 
-/// Numbers of policies.
+/// The numbers of policies by name.
 pub(crate) type PolicyNumbers = HashMap<Box<str>, u32, RandomState>;
 
-/// If a name occurs twice, the first one has it.
+/// If a name occurs twice, it refers to the first policy.
 pub(crate) fn by_name(policies: &[PlannedPolicy]) -> PolicyNumbers {
     let mut names = PolicyNumbers::default();
     for (number, policy) in (0..).zip(policies) {
@@ -69,7 +69,7 @@ impl Plan {
     pub const MAX_CHARGES: usize = 32;
     /// The most policies in a file.
     pub const MAX_POLICIES: usize = 50_000;
-    /// The most different attributes that policies may ask for.
+    /// The most different attributes that policies may use.
     pub const MAX_ATTRIBUTES: usize = 64;
 
     /// Checks a configuration, ours or another limiter's, and reports everything that is wrong with
@@ -78,56 +78,56 @@ impl Plan {
         Self::compile_with(KeyHasher::of_this_process(), source)
     }
 
-    /// Compiles under a secret other than this process's: counters in a shared store need one that
-    /// everyone who shares it knows.
+    /// Compiles under a secret other than this process's: processes that share a store need the same
+    /// secret.
     pub fn compile_with(hasher: KeyHasher, source: &PolicySource) -> Result<Self, FileProblems> {
         Ok(Self::compile_amended(hasher, source, &[])?.plan)
     }
 
-    /// Keeps the readable key of each charge, for an operator who wants to see the callers. That
-    /// takes an allocation per charge; otherwise the text is not needed once it is hashed.
+    /// Keeps the readable key of each charge, so that an operator can see the callers. That takes an
+    /// allocation per charge; otherwise a key is only hashed.
     #[must_use]
     pub fn showing_keys(self, shows_keys: bool) -> Self {
         Self { shows_keys, ..self }
     }
 
-    /// Gives every charge the names of its caller and its limit, for a store that calls keys by them,
-    /// whatever the policies say. That takes allocations too.
+    /// Gives every charge the names of its caller and its limit, for a store that names all keys by
+    /// them, even without a key format in the policies. That takes allocations too.
     #[must_use]
     pub fn naming_keys(self, names_keys: bool) -> Self {
         Self { names_keys, ..self }
     }
 
-    /// What a request owes to all policies that apply to it. A policy is skipped if the request
+    /// The charges of a request to all policies that apply to it. A policy is skipped if the request
     /// lacks an attribute of its key.
     pub fn charges<A: Attributes + ?Sized>(&self, request: &A, cost: Cost) -> RequestCharges<'_> {
-        let mut owed = self.no_charges();
-        self.charge(request, cost, &mut owed);
-        owed
+        let mut charges = self.no_charges();
+        self.charge(request, cost, &mut charges);
+        charges
     }
 
     pub(crate) fn no_charges(&self) -> RequestCharges<'_> {
-        let owed = RequestCharges::new(&self.policies).showing_keys(self.shows_keys);
-        owed.naming_keys(self.names_keys)
+        let charges = RequestCharges::new(&self.policies).showing_keys(self.shows_keys);
+        charges.naming_keys(self.names_keys)
     }
 
-    /// Adds what a request owes.
+    /// Adds the charges of a request.
     pub(crate) fn charge<'p, A: Attributes + ?Sized>(
         &'p self,
         request: &A,
         cost: Cost,
-        owed: &mut RequestCharges<'p>,
+        charges: &mut RequestCharges<'p>,
     ) {
         let request = self.attributes.resolve(request);
         for number in self.index.candidates(&request) {
             let Some(policy) = self.policies.get(number as usize) else { continue };
             if policy.applies(&request) {
-                owed.charge(number, policy, &request, cost, &self.hasher);
+                charges.charge(number, policy, &request, cost, &self.hasher);
             }
         }
     }
 
-    /// What a request owes to one policy, by name, whether or not it matches.
+    /// The charges of a request to one policy, by name, whether or not the policy matches.
     pub fn charges_of<A: Attributes + ?Sized>(
         &self,
         name: &str,
@@ -137,11 +137,11 @@ impl Plan {
         let number = *self.by_name.get(name)?;
         let policy = self.policies.get(number as usize)?;
         let request = self.attributes.resolve(request);
-        let mut owed = self.no_charges();
+        let mut charges = self.no_charges();
         if policy.mode() != crate::PolicyMode::Off {
-            owed.charge(number, policy, &request, cost, &self.hasher);
+            charges.charge(number, policy, &request, cost, &self.hasher);
         }
-        Some(owed)
+        Some(charges)
     }
 
     /// All policies, in the order of the file.
@@ -154,7 +154,7 @@ impl Plan {
         self.by_name.get(name).and_then(|number| self.policies.get(*number as usize))
     }
 
-    /// What the file says about everything else: the store, and keys in it.
+    /// The settings of the file besides its policies, such as the store.
     pub const fn settings(&self) -> &PlanSettings {
         &self.settings
     }
@@ -169,7 +169,7 @@ impl Plan {
         self.gateway.as_ref()
     }
 
-    /// The attributes that any policy asks for.
+    /// The attributes that policies use.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
         self.attributes.names()
     }

@@ -1,4 +1,4 @@
-//! One policy of a plan, compiled.
+//! One compiled policy of a plan.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::subject::{KeyPart, PolicyKey};
 pub struct PlannedPolicy {
     pub(crate) name: String,
     pub(crate) mode: PolicyMode,
-    /// Met by whatever the index finds; see [`PolicyIndex`](crate::matcher::PolicyIndex).
+    /// Every candidate of the index meets this condition; see [`PolicyIndex`](crate::matcher::PolicyIndex).
     pub(crate) indexed: Option<MatchCondition>,
     pub(crate) conditions: Vec<MatchCondition>,
     pub(crate) key: Vec<KeyPart>,
@@ -33,11 +33,11 @@ pub struct PlannedPolicy {
     pub(crate) precision: Precision,
     pub(crate) key_names: KeyNames,
     pub(crate) gateway_options: PolicyGatewayOptions,
-    /// Whether it matters to it what a token says.
+    /// Whether its key, conditions or cost use a claim of a token.
     pub(crate) uses_claims: bool,
 }
 
-/// What matters only where whole requests and responses pass.
+/// The options of a policy that only a gateway uses.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyGatewayOptions {
     pub(crate) max_wait: Option<Span>,
@@ -45,7 +45,7 @@ pub(crate) struct PolicyGatewayOptions {
     pub(crate) response_cost: Option<ResponseCostSource>,
 }
 
-/// What applies: no limit at all, or all of some.
+/// The limits that apply together, or none at all.
 #[derive(Debug)]
 pub(crate) enum LimitSet {
     Unlimited,
@@ -62,10 +62,10 @@ pub(crate) struct PlannedTier {
 /// The penalty after a denial: everything is denied for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockPenalty {
-    /// How long.
+    /// How long callers are blocked.
     pub span: Span,
-    /// A rule of its own: one unit in every `span`. A denial takes the unit; a caller without it is
-    /// blocked, and the verdict says until when.
+    /// A separate rule: one unit in every `span`. A denial takes the unit; while it is taken, the
+    /// caller is blocked, and the verdict has the time until it is back.
     pub rule: Rule,
 }
 
@@ -101,8 +101,8 @@ impl PlannedPolicy {
         self.limits.rules()
     }
 
-    /// The limits of all requests but those of keys with limits of their own, and the penalty. A rule
-    /// that several of them use is there several times.
+    /// The rules of the limits, the tiers and the penalty, but not of overrides. A rule that several
+    /// of them use occurs several times.
     pub fn all_rules(&self) -> impl Iterator<Item = &Rule> {
         let tiers = self.tiers.iter().flat_map(|tier| tier.limits.rules());
         tiers.chain(self.rules()).chain(self.block.iter().map(|block| &block.rule))
@@ -113,7 +113,7 @@ impl PlannedPolicy {
         self.key.iter().map(|part| &*part.name)
     }
 
-    /// Whether it matters what a token says: a claim is in its key, its conditions or its cost.
+    /// Whether its key, its conditions or its cost use a claim of a token.
     pub const fn uses_claims(&self) -> bool {
         self.uses_claims
     }
@@ -148,13 +148,13 @@ impl PlannedPolicy {
         self.overrides.len()
     }
 
-    /// The limits of all its callers: each has one of these sets.
+    /// All sets of limits: one of them applies to each caller.
     pub(crate) fn limit_sets(&self) -> impl Iterator<Item = &LimitSet> {
         let tiers = self.tiers.iter().map(|tier| &tier.limits);
         tiers.chain(self.overrides.values()).chain([&self.limits])
     }
 
-    /// Enforces the policy from now on, only observes it, or neither.
+    /// Sets the mode, and with it whether the rules are enforced.
     pub(crate) fn set_mode(&mut self, mode: PolicyMode) {
         self.mode = mode;
         let tiers = self.tiers.iter_mut().map(|tier| &mut tier.limits);
@@ -165,12 +165,12 @@ impl PlannedPolicy {
         }
     }
 
-    /// How long denied callers may wait in line at a gateway. By default they are refused at once.
+    /// How long denied callers may wait in line at a gateway. By default they are refused immediately.
     pub const fn max_wait(&self) -> Option<Span> {
         self.gateway_options.max_wait
     }
 
-    /// What a gateway tells denied callers, in place of the default response.
+    /// The gateway's response to denied callers, in place of the default response.
     pub const fn denied(&self) -> Option<&DeniedResponse> {
         self.gateway_options.denied.as_ref()
     }
@@ -194,7 +194,7 @@ impl PlannedPolicy {
             .find_map(|condition| condition.mismatch(request))
     }
 
-    /// The caller; `None` if the request does not say.
+    /// The caller; `None` if the request lacks an attribute of the key.
     pub(crate) fn subject(
         &self,
         request: &ResolvedAttributes<'_>,
@@ -255,7 +255,7 @@ impl PlannedPolicy {
         self.tiers.iter().position(holds).map_or(LimitOrigin::Policy, LimitOrigin::Tier)
     }
 
-    /// The cost to this policy. What costs nothing stays a peek.
+    /// The cost under this policy. A cost of zero stays a peek.
     pub(crate) fn cost_of(
         &self,
         request: &ResolvedAttributes<'_>,
@@ -265,14 +265,14 @@ impl PlannedPolicy {
     }
 }
 
-/// One text made of several parts, which no other parts make: a colon in a part is written `%3a`,
-/// so that nobody can move the border between two of them. A single part stays as it is.
+/// Joins parts into one text, different for different parts: a colon in a part is written `%3a`, so
+/// that no caller can shift the border between two parts. A single part stays as it is.
 pub(crate) fn join_parts(parts: &[String]) -> String {
     match parts {
         [part] => part.clone(),
         parts => {
-            let whole = |part: &String| part.replace('%', "%25").replace(':', "%3a");
-            parts.iter().map(whole).collect::<Vec<_>>().join(":")
+            let escaped = |part: &String| part.replace('%', "%25").replace(':', "%3a");
+            parts.iter().map(escaped).collect::<Vec<_>>().join(":")
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::ad_hoc_limit::AD_HOC_POOL;
 use crate::key_names::limit_name;
 use crate::{Key, KeyHasher};
 
-/// The charges of one request. No allocation for up to four.
+/// The charges of one request. Up to four need no allocation.
 pub type PolicyCharges<'a> = SmallVec<[Charge<'a>; 4]>;
 
 /// Limits that apply together to each key: either all of them pass, or the request is denied.
@@ -33,9 +33,9 @@ impl Policy {
     /// The longest name, in bytes.
     pub const MAX_NAME: usize = 128;
 
-    /// Counters are identified by the policy's name, algorithm and window. Recreated with another
-    /// quota in the same process, a policy finds its old counts; another algorithm or window starts
-    /// afresh. So policies that share a store should not share a name.
+    /// Creates a policy. Its counters are identified by its name, algorithm and window: with another
+    /// quota a policy finds its old counts in the same process; with another algorithm or window it
+    /// starts afresh. So policies that share a store should not share a name.
     pub fn new(
         name: impl Into<String>,
         limits: impl IntoIterator<Item = Limit>,
@@ -43,7 +43,7 @@ impl Policy {
         Self::with_hasher(KeyHasher::of_this_process(), name, limits)
     }
 
-    /// Creates it under a secret other than this process's.
+    /// Creates a policy under a secret other than this process's.
     pub fn with_hasher(
         hasher: KeyHasher,
         name: impl Into<String>,
@@ -70,13 +70,13 @@ impl Policy {
         Ok(Self { rules: rules.collect(), name, hasher })
     }
 
-    /// Observed, never enforced: verdicts are given, and every request passes.
+    /// Observes without enforcing: there are verdicts, but every request passes.
     #[must_use]
     pub fn shadowed(self) -> Self {
         self.each_rule(|rule| rule.enforced = false)
     }
 
-    /// Lets each key's windows begin at their own time, so that resets do not all come at once.
+    /// Lets each key's windows begin at their own time, so that not all keys reset together.
     #[must_use]
     pub fn staggered(self) -> Self {
         self.each_rule(|rule| rule.staggered = true)
@@ -92,28 +92,29 @@ impl Policy {
         &self.rules
     }
 
-    /// What `key` owes for something that costs `cost`.
+    /// The charges of `key` for something that costs `cost`.
     pub fn charges<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> PolicyCharges<'_> {
         let subject = self.hasher.fingerprint(key);
         self.rules.iter().map(|rule| Charge::new(subject, cost, rule)).collect()
     }
 
-    /// What its limits are called where others read it, in the order of its rules. Of several with one
-    /// window, all but the first have a number.
+    /// The names of its limits in keys that others read, in the order of its rules. Of several limits
+    /// with one window, all but the first have a number.
     #[doc(hidden)]
     pub fn limit_names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for rule in &self.rules {
             let name = limit_name(&self.name, &self.rules, rule);
             let twins = (2..).map(|number| format!("{name}-{number}"));
-            let free = std::iter::once(name.clone()).chain(twins).find(|it| !names.contains(it));
+            let free =
+                std::iter::once(name.clone()).chain(twins).find(|name| !names.contains(name));
             names.push(free.unwrap_or(name));
         }
         names
     }
 
-    /// What a key becomes when it is charged. It can stand in for the key later, when the key
-    /// itself is no longer at hand.
+    /// The fingerprint that a key is charged by. It can replace the key later, when the key itself is
+    /// no longer available.
     ///
     /// ```
     /// use tidegate::{Cost, Policy};
@@ -128,7 +129,7 @@ impl Policy {
         self.hasher.fingerprint(key)
     }
 
-    /// The same charges, lent to `settle`. A single one, the usual case, needs no list.
+    /// Calls `settle` with the same charges. A single one, the usual case, needs no list.
     #[inline]
     pub fn with_charges<K: Key + ?Sized, T>(
         &self,
@@ -160,26 +161,27 @@ pub enum PolicyError {
     Limits {
         /// The policy's name.
         policy: String,
-        /// How many it has.
+        /// The number of limits.
         count: usize,
     },
 }
 
-/// The rule that keeps track of callers blocked by a policy.
+/// The rule that keeps track of the callers that a policy blocks.
 pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforced: bool) -> Rule {
     let window = limit.quota().window().as_micros();
     let id = hasher.unrelated().fingerprint(&(policy, "block", window, 0_usize));
     Rule { id, limit, enforced, staggered: false }
 }
 
-/// The rule of a limit that comes with a request. Policies have names, so it never collides with
-/// theirs.
+/// The rule of a limit that comes with a request. Its name is empty, so it never collides with the
+/// rules of policies.
 pub(crate) fn override_rule(hasher: &KeyHasher, limit: Limit) -> Rule {
     let id = hasher.unrelated().fingerprint(&identity("", &limit, 0)).with_pool(AD_HOC_POOL);
     Rule { id, limit, enforced: true, staggered: false }
 }
 
-/// What makes old counts meaningless when it changes. A calendar's windows are unlike any other's.
+/// The algorithm and the window: if they change, old counts are meaningless. Calendar windows have
+/// kinds of their own.
 pub(crate) fn kind(limit: &Limit) -> (&'static str, Span) {
     let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };
     let counts_by = calendar.map_or(limit.kind().name(), CalendarPeriod::name);

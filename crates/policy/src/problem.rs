@@ -1,4 +1,4 @@
-//! What is wrong with a file: every problem, with its location, the text and what was expected.
+//! The problems of a file, each with its location, the text there and what was expected.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,25 +6,25 @@ use std::ops::Range;
 use crate::PolicySource;
 use crate::nearest_name::nearest;
 
-/// One thing that is wrong.
+/// One problem of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblem {
     span: Option<SourceSpan>,
     message: String,
 }
 
-/// Where in a file, and the text there.
+/// A place in a file, and the text there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceSpan {
-    /// Counted from one.
+    /// The line, counted from one.
     pub line: usize,
-    /// In characters, counted from one.
+    /// The column in characters, counted from one.
     pub column: usize,
-    /// The line, without what may be secret.
+    /// The text of the line, with possible secrets masked.
     pub text: String,
-    /// How many characters of it are meant.
+    /// How many characters of the text to mark.
     pub width: usize,
-    /// How many characters of it come before these. Fewer than the column says, if some are not shown.
+    /// How many characters of the text come before the mark. Fewer than the column says if some are masked.
     pub(crate) before: usize,
 }
 
@@ -33,11 +33,11 @@ impl FileProblem {
         Self { span: None, message: message.into() }
     }
 
-    pub(crate) fn with_span(self, place: SourceSpan) -> Self {
-        Self { span: Some(place), ..self }
+    pub(crate) fn with_span(self, span: SourceSpan) -> Self {
+        Self { span: Some(span), ..self }
     }
 
-    /// Where it is, unless it concerns the file as a whole.
+    /// Where the problem is, unless it concerns the file as a whole.
     pub const fn span(&self) -> Option<&SourceSpan> {
         self.span.as_ref()
     }
@@ -48,7 +48,7 @@ impl FileProblem {
     }
 }
 
-/// Everything that is wrong with one file.
+/// All problems of one file.
 ///
 /// ```
 /// use tidegate::Plan;
@@ -74,12 +74,12 @@ impl FileProblems {
         Self { file: file.into(), list: vec![problem], omitted: 0, is_unreadable: false }
     }
 
-    /// What only whoever goes by a file can see: that another one, which it names, is missing, say.
+    /// A problem that shows only when a file is used: for example, a file that it refers to is missing.
     pub fn of(source: &PolicySource, message: impl Into<String>) -> Self {
         Self::single(source.name(), FileProblem::new(message))
     }
 
-    /// Of a file that the system does not let us read.
+    /// The problem of a file that the system does not let us read.
     pub(crate) fn unreadable(file: impl Into<String>, error: &std::io::Error) -> Self {
         let problem = FileProblem::new(format!("cannot be read: {error}"));
         Self { is_unreadable: true, ..Self::single(file, problem) }
@@ -90,19 +90,18 @@ impl FileProblems {
         self.is_unreadable
     }
 
-    /// In the order in which they stand in the file; only the first hundred, if there are very
-    /// many.
+    /// The problems in the order of the file; at most a hundred are kept.
     pub fn iter(&self) -> impl Iterator<Item = &FileProblem> {
         self.list.iter()
     }
 
-    /// How many there are.
+    /// The number of problems, including those that are not kept.
     pub const fn count(&self) -> usize {
         self.list.len() + self.omitted
     }
 }
 
-/// `file:line:column: message`, then the line with the place marked; one paragraph each.
+/// For each problem `file:line:column: message`, then the line with the place marked.
 impl fmt::Display for FileProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.list.iter().enumerate() {
@@ -111,11 +110,11 @@ impl fmt::Display for FileProblems {
             }
             match &problem.span {
                 None => write!(f, "{}: {}", self.file, problem.message)?,
-                Some(place) => {
-                    let SourceSpan { line, column, .. } = place;
+                Some(span) => {
+                    let SourceSpan { line, column, .. } = span;
                     write!(f, "{}:{line}:{column}: {}", self.file, problem.message)?;
-                    if !place.text.is_empty() {
-                        write!(f, "\n{place}")?;
+                    if !span.text.is_empty() {
+                        write!(f, "\n{span}")?;
                     }
                 }
             }
@@ -132,7 +131,7 @@ impl std::error::Error for FileProblems {}
 /// The line, with a mark below it.
 impl fmt::Display for SourceSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of a very long line, the part around the place.
+        // A very long line is cut to the part around the mark.
         let skipped = (self.before + 1).saturating_sub(MAX_BEFORE);
         let text = masked(&self.text);
         let shown: String = text.chars().skip(skipped).take(MAX_SHOWN).map(visible).collect();
@@ -145,7 +144,7 @@ impl fmt::Display for SourceSpan {
     }
 }
 
-/// Without the user and the password of an address, which may appear in any field that is wrong.
+/// Masks users and passwords in addresses, which can appear in any faulty field.
 fn masked(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     let mut rest = line;
@@ -163,7 +162,7 @@ fn masked(line: &str) -> String {
     shown + rest
 }
 
-/// Tabs would move the mark away from what it marks.
+/// Replaces control characters: a tab would shift the mark.
 fn visible(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }
@@ -195,15 +194,15 @@ impl<'s> ProblemReport<'s> {
         self.found.push((at.start, problem));
     }
 
-    /// The same, without the line: it may hold a secret.
+    /// Adds a problem without showing its line, which may hold a secret.
     pub(crate) fn add_without_line(&mut self, at: &Range<usize>, message: impl Into<String>) {
         self.add(at, message);
-        if let Some(place) = self.found.last_mut().and_then(|(_, problem)| problem.span.as_mut()) {
-            place.text.clear();
+        if let Some(span) = self.found.last_mut().and_then(|(_, problem)| problem.span.as_mut()) {
+            span.text.clear();
         }
     }
 
-    /// Reports a name that is not one of those known.
+    /// Reports a name that is not among the known ones.
     pub(crate) fn add_unknown(
         &mut self,
         at: &Range<usize>,
@@ -235,7 +234,7 @@ impl<'s> ProblemReport<'s> {
     }
 }
 
-/// Enough of a text to recognise it by.
+/// The beginning of a text, enough to recognise it.
 pub(crate) fn brief(text: &str) -> String {
     match text.char_indices().nth(MAX_BRIEF) {
         None => text.to_owned(),

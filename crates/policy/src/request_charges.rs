@@ -1,4 +1,4 @@
-//! What one request owes, and to which policies.
+//! The charges of one request, and the policies that they belong to.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint};
@@ -9,33 +9,32 @@ use crate::key_names::{KeyNames, limit_name};
 use crate::planned_policy::PlannedPolicy;
 use crate::{KeyHasher, Plan, PolicyCharges};
 
-/// What one request owes: charges, and the policy that each belongs to. No allocation for up to
-/// four.
+/// The charges of one request, and the policy that each belongs to. Up to four need no allocation.
 #[derive(Clone, Debug)]
 pub struct RequestCharges<'p> {
     policies: &'p [PlannedPolicy],
     charges: PolicyCharges<'p>,
     owners: SmallVec<[u32; 4]>,
     exceeds_max_charges: bool,
-    /// The names of charges by their numbers, if the store shows names to others.
+    /// The names of charges by their numbers, if others read the keys in the store.
     names: Vec<(usize, ChargeNames)>,
-    /// Whether it does so for all of them.
+    /// Whether all charges get names, even without a key format in their policy.
     names_all: bool,
-    /// For each charge, if an operator wants to see the caller.
+    /// The caller of each charge, if an operator wants to see it.
     entities: Option<Vec<String>>,
-    /// The first policy that applies to the request and sets it no limit.
+    /// The first policy that applies to the request without limiting it.
     unlimited: Option<u32>,
-    /// Boxed, since hardly any request has one.
+    /// Boxed, since a fault is rare.
     cost_fault: Option<Box<CostFault>>,
     is_counted_later: bool,
 }
 
-/// What a charge is called where others read it.
+/// The names of a charge in a key that others read.
 #[derive(Clone, Debug)]
 struct ChargeNames {
     entity: String,
     limit: String,
-    /// The template of the key's name; the store's own if there is none.
+    /// The template of the key; the store's setting if there is none.
     format: Option<String>,
 }
 
@@ -63,7 +62,7 @@ impl<'p> RequestCharges<'p> {
         Self { names_all, ..self }
     }
 
-    /// What a store settles, all or nothing.
+    /// The charges, which a store settles all or nothing.
     pub fn charges(&self) -> &[Charge<'p>] {
         &self.charges
     }
@@ -81,12 +80,11 @@ impl<'p> RequestCharges<'p> {
         }
     }
 
-    /// A part of it: the charges with these numbers.
+    /// The charges with these numbers.
     #[must_use]
     pub fn subset(&self, numbers: impl IntoIterator<Item = usize>) -> Self {
-        let Self { exceeds_max_charges: is_crowded, is_counted_later, .. } = *self;
-        let mut part =
-            Self { exceeds_max_charges: is_crowded, is_counted_later, ..Self::new(self.policies) };
+        let Self { exceeds_max_charges, is_counted_later, .. } = *self;
+        let mut part = Self { exceeds_max_charges, is_counted_later, ..Self::new(self.policies) };
         for number in numbers {
             let (charge, owner) = (self.charges.get(number), self.owners.get(number));
             let (Some(charge), Some(owner)) = (charge, owner) else { continue };
@@ -104,9 +102,9 @@ impl<'p> RequestCharges<'p> {
         self
     }
 
-    /// The same, where only the outcome tells whether the request counts: it pays before, and gets back
-    /// what it paid if it does not count. So a denial may be due to requests that will not count, and
-    /// is no reason to block anybody (`block_for`); once one has been counted, there may be.
+    /// The same, for requests of which only the outcome tells whether they count: they are charged
+    /// first, and refunded if they do not count. A denial can be due to requests that will be refunded,
+    /// so it is not a reason to block the caller (`block_for`) until a request has been counted.
     #[must_use]
     pub fn counted_later(self) -> Self {
         Self { is_counted_later: true, ..self }
@@ -122,31 +120,31 @@ impl<'p> RequestCharges<'p> {
         self.entities.as_ref()?.get(charge).map(String::as_str)
     }
 
-    /// Whether nothing applies.
+    /// Whether there are no charges.
     pub fn is_empty(&self) -> bool {
         self.charges.is_empty()
     }
 
-    /// The policy that lets the request pass whatever it costs, if no other limits it.
+    /// The policy that lets the request pass at any cost, if no other policy limits it.
     pub fn unlimited_by(&self) -> Option<&'p PlannedPolicy> {
         let number = self.unlimited.filter(|_| self.is_empty())?;
         self.policies.get(number as usize)
     }
 
-    /// Whether more than [`Plan::MAX_CHARGES`] limits apply. Some are missing here then, and
-    /// rather than forget them the request is to be denied.
+    /// Whether more than [`Plan::MAX_CHARGES`] limits apply. Then some charges are missing, and the
+    /// request must be denied rather than pass unchecked.
     pub const fn exceeds_max_charges(&self) -> bool {
         self.exceeds_max_charges
     }
 
-    /// An attribute that should give the request's cost, and is not a number. A caller that can
-    /// refuse the request with an error should. Its charges fit no limit, so that nobody else lets
-    /// it pass either; with a default instead, nonsense would be the cheapest thing to send.
+    /// An attribute that should give the request's cost, but is not a number. A caller that can
+    /// refuse the request with an error should do so. The charges exceed every limit, so that the
+    /// request is denied otherwise; with a default cost, nonsense would be the cheapest thing to send.
     pub fn cost_fault(&self) -> Option<&CostFault> {
         self.cost_fault.as_deref()
     }
 
-    /// Adds what a request owes to one policy that applies to it.
+    /// Adds the charges of a request to one policy that applies to it.
     pub(crate) fn charge(
         &mut self,
         number: u32,
@@ -161,7 +159,7 @@ impl<'p> RequestCharges<'p> {
             self.unlimited.get_or_insert(number);
         }
         let cost = policy.cost_of(request, cost).unwrap_or_else(|fault| {
-            // A policy that only observes refuses nobody.
+            // A policy that only observes must not refuse the request.
             if rules.iter().any(|rule| rule.enforced) {
                 self.cost_fault.get_or_insert_with(|| Box::new(fault));
             }
@@ -211,10 +209,10 @@ impl<'p> RequestCharges<'p> {
         }
     }
 
-    /// Adds a charge to a limit that came with the request, with the caller's name and the template
-    /// for the key's name if the store shows them.
-    pub(crate) fn push_override(&mut self, charge: Charge<'p>, shown: Option<(String, String)>) {
-        if let Some((entity, format)) = shown {
+    /// Adds a charge to a limit that came with the request; `names` are the caller's name and the
+    /// template of the key, if others read the keys in the store.
+    pub(crate) fn push_override(&mut self, charge: Charge<'p>, names: Option<(String, String)>) {
+        if let Some((entity, format)) = names {
             let limit = format!("override-{}", charge.rule().limit.quota().window());
             let names = ChargeNames { entity, limit, format: Some(format) };
             self.names.push((self.charges.len(), names));
@@ -222,7 +220,7 @@ impl<'p> RequestCharges<'p> {
         self.push(OVERRIDE, charge);
     }
 
-    /// Who asks, as the charges of a policy see it.
+    /// The fingerprint of the caller that a charge belongs to.
     pub fn subject(&self, charge: usize) -> Option<Fingerprint> {
         self.charges.get(charge).map(Charge::subject)
     }

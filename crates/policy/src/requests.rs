@@ -1,11 +1,11 @@
-//! How requests are read: what is refused, and what an operator may allow.
+//! Which ambiguous requests are refused, and which of them an operator can allow.
 
-/// What is refused in requests beyond what is always refused.
+/// The ambiguous parts of requests that are refused or allowed.
 ///
-/// Whoever limits requests reads them before the service does, and must not read them in another way:
-/// otherwise it counts one thing, and the service serves another. So by default everything is refused
-/// that services are known to read in two ways. Each method allows one of these things, for a service
-/// that is known to read it as we do.
+/// A limiter reads requests before the service does, and must read them the same way: otherwise it counts
+/// one thing, and the service serves another. So by default, everything is refused that services are
+/// known to read in two ways. Each method allows one of these parts, for a service that is known to read
+/// it as we do.
 ///
 /// ```
 /// use tidegate::config::{PathParameters, RequestRules};
@@ -24,24 +24,24 @@ pub struct RequestRules {
     pub(crate) refuses_other_schemes: bool,
 }
 
-/// What happens to a semicolon in a path, and to what follows it in its segment. To servlets that is a
-/// parameter and not part of the path; to most others it is text.
+/// What happens to a semicolon in a path and the text after it in its segment. For servlets that is a
+/// parameter and not part of the path; for most other services it is part of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PathParameters {
-    /// Such a request is refused.
+    /// The request is refused.
     #[default]
     Refuse,
-    /// It is removed, also from what a gateway forwards.
+    /// The parameter is removed, also from the request that a gateway forwards.
     Strip,
-    /// It is not matched or counted, and forwarded as it is: for servlets that need it.
+    /// The parameter is not matched or counted, but forwarded: for servlets that need it.
     Ignore,
-    /// It is part of the path: for services that have no path parameters.
+    /// The parameter is part of the path: for services without path parameters.
     Keep,
 }
 
 impl PathParameters {
-    /// All of them.
+    /// All variants.
     pub const ALL: &'static [Self] = &[Self::Refuse, Self::Strip, Self::Ignore, Self::Keep];
 
     /// The name in configuration.
@@ -56,26 +56,26 @@ impl PathParameters {
 }
 
 impl RequestRules {
-    /// What happens to path parameters.
+    /// Sets what happens to path parameters.
     #[must_use]
     pub const fn path_parameters(self, path_parameters: PathParameters) -> Self {
         Self { path_parameters, ..self }
     }
 
-    /// Allows `%2F` and `%5C` in paths: the service does not take them for slashes.
+    /// Allows `%2F` and `%5C` in paths: the service does not treat them as slashes.
     #[must_use]
     pub const fn keep_encoded_slashes(self) -> Self {
         Self { keeps_encoded_slashes: true, ..self }
     }
 
-    /// Allows `x_user` where a policy uses `x-user`: the service does not take them for the same field.
+    /// Allows `x_user` where a policy uses `x-user`: the service does not treat them as the same field.
     #[must_use]
     pub const fn keep_underscores(self) -> Self {
         Self { keeps_underscores: true, ..self }
     }
 
     /// Lets a gateway forward fields such as `X-Original-URL` and `X-HTTP-Method-Override`, by which a
-    /// client may ask some services for another path, method or address.
+    /// client can make some services use another path, method or address.
     #[must_use]
     pub const fn keep_override_fields(self) -> Self {
         Self { keeps_override_fields: true, ..self }
@@ -109,7 +109,7 @@ impl RequestRules {
         self.keeps_encoded_slashes
     }
 
-    /// Whether underscores are told from hyphens.
+    /// Whether underscores and hyphens in field names are different.
     pub const fn keeps_underscores(&self) -> bool {
         self.keeps_underscores
     }
@@ -124,7 +124,7 @@ impl RequestRules {
         self.keeps_odd_cookies
     }
 
-    /// Whether any query is allowed.
+    /// Whether ambiguous queries are allowed.
     pub const fn keeps_odd_queries(&self) -> bool {
         self.keeps_odd_queries
     }

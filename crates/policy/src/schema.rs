@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 
 use crate::file::ConfigFile;
 
-/// The schema, as it is checked in at `schema/policies.schema.json`.
+/// Generates the schema that is checked in at `schema/policies.schema.json`.
 pub fn json_schema() -> String {
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<ConfigFile>();
     let mut text = format!("{:#}", schema.to_value());
@@ -20,7 +20,7 @@ mod tests {
     use crate::file::{FileAccessLog, FileApiKey, FileCostFields, FileDeniedResponse, FileGateway};
     use crate::file::{FileHeaderRules, FileHealthCheck, FileJwt, FileRoute, FileTimeouts};
 
-    /// The schema offers exactly what is read, and nothing else.
+    /// The schema has exactly the fields that the reader accepts.
     #[test]
     fn the_schema_knows_the_fields_that_are_read() {
         let schema: serde_json::Value = serde_json::from_str(&json_schema()).unwrap();

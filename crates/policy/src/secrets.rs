@@ -1,5 +1,5 @@
-//! Where a configuration may hold secrets, so that none is ever shown: by the names that values have.
-//! This hides too much rather than too little, and does not need the text to be valid.
+//! Finds the values in a configuration that may be secret, by their names, so that messages mask them.
+//! This hides too much rather than too little, and works on text that is not valid YAML.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -8,22 +8,22 @@ use granit_parser::{Event, Parser};
 
 use crate::problem::brief;
 
-/// The parts of a text that are not shown.
+/// The parts of a text that must not be shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SecretRanges {
-    /// In bytes, in order, apart from each other.
+    /// Ranges of bytes, in order and without overlaps.
     parts: Vec<Range<usize>>,
-    /// As a reader of the text would understand them.
+    /// The values after YAML's quotes and escapes are resolved.
     values: Vec<String>,
 }
 
 impl SecretRanges {
     pub(crate) fn of(text: &str) -> Self {
-        let mut walk = SecretScanner::default();
-        let read = walk.scan(text);
-        let mut secrets = Self { parts: walk.parts, values: walk.values };
-        // Nobody knows what the rest means.
-        if walk.is_inside {
+        let mut scanner = SecretScanner::default();
+        let read = scanner.scan(text);
+        let mut secrets = Self { parts: scanner.parts, values: scanner.values };
+        // The rest has no known structure, so all of it is hidden.
+        if scanner.is_inside {
             secrets.parts.push(read..text.len());
         }
         secrets.parts.extend(by_lines(text, read));
@@ -39,12 +39,12 @@ impl SecretRanges {
         secrets
     }
 
-    /// A part of the text, without its secrets.
+    /// A part of the text, with its secrets masked.
     pub(crate) fn redact(&self, text: &str, at: Range<usize>) -> String {
         let (mut shown, mut from) = (String::with_capacity(at.len()), at.start);
-        for part in self.parts.iter().filter(|it| it.start < at.end && at.start < it.end) {
+        for part in self.parts.iter().filter(|part| part.start < at.end && at.start < part.end) {
             shown += text.get(from..part.start.max(from)).unwrap_or_default();
-            // A secret of several lines is one in each of them.
+            // A secret of several lines is masked in each of them.
             let hidden = text.get(part.start.max(at.start)..part.end.min(at.end));
             for (index, line) in hidden.unwrap_or_default().split('\n').enumerate() {
                 shown += if index > 0 { "\n" } else { "" };
@@ -55,14 +55,15 @@ impl SecretRanges {
         shown + text.get(from..at.end).unwrap_or_default()
     }
 
-    /// A range that no secret is cut by: one that begins or ends within a secret has all of it.
+    /// Widens a range that begins or ends within a secret to all of that secret.
     pub(crate) fn widen(&self, at: Range<usize>) -> Range<usize> {
-        let cut = |place: usize| self.parts.iter().find(|it| it.start < place && place < it.end);
-        let start = cut(at.start).map_or(at.start, |it| it.start);
-        start..cut(at.end).map_or(at.end, |it| it.end).max(start)
+        let around =
+            |place: usize| self.parts.iter().find(|part| part.start < place && place < part.end);
+        let start = around(at.start).map_or(at.start, |part| part.start);
+        start..around(at.end).map_or(at.end, |part| part.end).max(start)
     }
 
-    /// A message about the text, without its secrets.
+    /// A message about the text, with the secrets of the text masked.
     pub(crate) fn redact_message(&self, mut message: String) -> String {
         for value in &self.values {
             let shown = brief(value);
@@ -75,32 +76,32 @@ impl SecretRanges {
     }
 }
 
-/// Follows the structure of a text as far as it has one.
+/// Follows the structure of a text as far as it is YAML.
 #[derive(Default)]
 struct SecretScanner {
     open: Vec<ScannerFrame>,
-    /// What is below each anchor, by numbers in `leaves`.
+    /// The leaves below each anchor, as positions in `leaves`.
     anchors: HashMap<usize, Range<usize>>,
     leaves: Vec<YamlLeaf>,
-    /// The anchors below which all is hidden.
+    /// The anchors whose leaves are hidden already.
     hidden: HashSet<usize>,
     parts: Vec<Range<usize>>,
     values: Vec<String>,
-    /// Whether the text ends, or makes no more sense, within something secret.
+    /// Whether the text ends, or stops being YAML, within a secret.
     is_inside: bool,
 }
 
-/// What a name says of its value.
+/// Whether a value is secret, by its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValueSecrecy {
     Plain,
-    /// Rules for headers. All of them are secret, however they are spelt, but for names to remove.
+    /// Rules for headers. Every member is secret, even a misspelt one, except the names to remove.
     Headers,
     Secret,
 }
 
 impl ValueSecrecy {
-    /// That of a value with this name in something of this kind.
+    /// The secrecy of a member with this name.
     fn of_member(self, name: &str) -> Self {
         match self {
             Self::Secret => Self::Secret,
@@ -113,7 +114,7 @@ impl ValueSecrecy {
     }
 }
 
-/// What has nothing below it.
+/// A node without children.
 enum YamlLeaf {
     Scalar(Range<usize>, String),
     Alias(usize),
@@ -123,7 +124,7 @@ enum YamlLeaf {
 struct ScannerFrame {
     is_mapping: bool,
     kind: ValueSecrecy,
-    /// What the name of the value that comes next says of it; `None` before a name.
+    /// The secrecy of the next value, by its name; `None` before a name.
     next: Option<ValueSecrecy>,
     anchor: usize,
     /// The first leaf in it.
@@ -131,7 +132,7 @@ struct ScannerFrame {
 }
 
 impl SecretScanner {
-    /// Returns up to where it made sense.
+    /// Returns the position up to which the text is YAML.
     fn scan(&mut self, text: &str) -> usize {
         let mut read = 0;
         for next in Parser::new_from_str(text) {
@@ -154,7 +155,7 @@ impl SecretScanner {
         match event {
             Event::Scalar(value, _, anchor, _) => {
                 let value = value.into_owned();
-                if let Some(open) = self.open.last_mut().filter(|it| it.is_mapping)
+                if let Some(open) = self.open.last_mut().filter(|open| open.is_mapping)
                     && open.next.is_none()
                 {
                     open.next = Some(open.kind.of_member(&value));
@@ -190,7 +191,7 @@ impl SecretScanner {
         self.open.push(ScannerFrame { is_mapping, kind, next: None, anchor, first });
     }
 
-    /// What the value that comes next is.
+    /// The secrecy of the next value.
     fn kind(&self) -> ValueSecrecy {
         self.open.last().map_or(ValueSecrecy::Plain, |open| open.next.unwrap_or(open.kind))
     }
@@ -199,10 +200,10 @@ impl SecretScanner {
         self.kind() != ValueSecrecy::Plain
     }
 
-    /// A value is complete: a name comes next.
+    /// Ends a value: in a mapping, a name comes next.
     fn complete(&mut self) {
         if let Some(open) = self.open.last_mut() {
-            // What stands where a name should is a mistake, and has a value all the same.
+            // A list or mapping in place of a name is a mistake, and its value may still be secret.
             let is_odd = open.is_mapping && open.next.is_none();
             open.next = is_odd.then_some(ValueSecrecy::Secret);
         }
@@ -214,7 +215,7 @@ impl SecretScanner {
         }
     }
 
-    /// Hides leaves, and what aliases among them stand for.
+    /// Hides leaves, and the leaves that aliases among them refer to.
     fn hide(&mut self, leaves: Range<usize>) {
         let mut next = vec![leaves];
         while let Some(leaves) = next.pop() {
@@ -236,18 +237,18 @@ impl SecretScanner {
     }
 }
 
-/// What looks secret in comments, and in all lines from `read` on: whatever follows a name that says so,
-/// and lines below it that are indented further.
+/// Possible secrets in comments, and in all lines from `read` on: the text after a secret name, and the
+/// lines below it that are indented further.
 fn by_lines(text: &str, read: usize) -> Vec<Range<usize>> {
     let (mut parts, mut start, mut below) = (Vec::new(), 0, None);
     for line in text.split_inclusive('\n') {
         let at = start..start + line.len();
         start = at.end;
-        let comment = line.find('#').filter(|it| {
-            let before = line.get(..*it).unwrap_or_default();
+        let comment = line.find('#').filter(|hash| {
+            let before = line.get(..*hash).unwrap_or_default();
             before.is_empty() || before.ends_with(char::is_whitespace)
         });
-        // Where it makes sense, only its comment is looked at.
+        // In a line that was parsed, only the comment is examined.
         let from = if at.end > read { Some(0) } else { comment };
         let Some(from) = from else {
             below = None;
@@ -273,32 +274,33 @@ fn by_lines(text: &str, read: usize) -> Vec<Range<usize>> {
     parts
 }
 
-/// Where in a line the value of a name begins that says it is secret.
+/// Where the value of a secret name begins in a line.
 fn secret_in(line: &str) -> Option<usize> {
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     line.match_indices([':', '=']).find_map(|(at, _)| {
         let before = line.get(..at)?.trim_end_matches(['"', '\'', ' ']);
-        let name = before.get(before.rfind(|c: char| !is_of_name(c)).map_or(0, |it| it + 1)..)?;
+        let start = before.rfind(|c: char| !is_name_char(c)).map_or(0, |end| end + 1);
+        let name = before.get(start..)?;
         let value = line.get(at + 1..)?;
         let begins = at + 1 + (value.len() - value.trim_start().len());
         (is_secret_name(name) || is_headers(name)).then_some(begins)
     })
 }
 
-/// Whether a value of this name may be secret: headers that are set, and whatever is called so.
+/// Whether a value of this name may be secret: headers that are set, passwords, tokens and the like.
 fn is_secret_name(name: &str) -> bool {
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if name.is_empty() || !name.chars().all(is_of_name) {
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.is_empty() || !name.chars().all(is_name_char) {
         return false;
     }
     let name = name.to_ascii_lowercase();
-    let is_said = |word: &str| WORDS.contains(&word);
+    let is_secret_word = |word: &str| WORDS.contains(&word);
     matches!(name.as_str(), "set" | "add")
         || ["pass", "pasw", "pwd", "secret"].iter().any(|part| name.contains(part))
-        || name.split(['_', '-']).any(is_said)
+        || name.split(['_', '-']).any(is_secret_word)
 }
 
-/// Whether this is where headers are changed.
+/// Whether this is the name of rules for headers.
 fn is_headers(name: &str) -> bool {
     name.contains("headers") && name != "legacy_headers"
 }
@@ -306,7 +308,7 @@ fn is_headers(name: &str) -> bool {
 const WORDS: &[&str] =
     &["apikey", "auth", "authorization", "bearer", "credential", "credentials", "private", "token"];
 const MASK: &str = "***";
-/// What is shorter is not looked for in messages without quotes around it: it would be found in words.
+/// Shorter values are masked in messages only in quotes, since they could be parts of ordinary words.
 const SHORTEST: usize = 4;
 const MAX_LEAVES: usize = 700_000;
 const MAX_DEPTH: usize = 64;
@@ -340,7 +342,7 @@ mod tests {
             ("a: &x s3cr3t\nb: &y [*x]\nset: *y", "a: &x ***\nb: &y [*x]\nset: *y"),
             ("a: 1 # password: s3cr3t", "a: 1 # password: ***"),
             ("# set:\n#   x-key: s3cr3t\na: 1", "# set:\n#   ***\na: 1"),
-            // Not YAML any more.
+            // Not valid YAML.
             ("set: { x-key: \"s3cr3t", "set: ***"),
             ("a: [\npassword: s3cr3t", "a: [\npassword: ***"),
             (

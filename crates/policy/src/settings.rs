@@ -1,4 +1,4 @@
-//! Choices that are carried along: they change how a decision is made, not what is owed.
+//! Settings that a plan only carries along: they change how decisions are made, not the charges.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -16,9 +16,9 @@ pub enum PolicyMode {
     /// Denials are enforced.
     #[default]
     Enforce,
-    /// Counted and shown, never enforced.
+    /// Denials are counted and reported, but not enforced.
     Shadow,
-    /// As if it were not there.
+    /// The policy is ignored.
     Off,
 }
 
@@ -27,7 +27,7 @@ pub enum PolicyMode {
 #[non_exhaustive]
 pub enum OnStoreError {
     /// An embedded store takes over until the store answers again, with this instance's share of
-    /// each limit, starting from where the store was last seen.
+    /// each limit, starting from the last known state of the store.
     #[default]
     Local,
     /// Everything is allowed.
@@ -40,9 +40,9 @@ pub enum OnStoreError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Precision {
-    /// Every decision asks the store.
+    /// The store makes every decision.
     Exact,
-    /// A denial is remembered until it ends. Exact too.
+    /// A denial is cached until it ends. Decisions are still exact.
     #[default]
     CachedDeny,
     /// Each node takes some of the quota at a time.
@@ -53,14 +53,14 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// How far all nodes together may overshoot: a lease is a part of a limit.
+    /// The range of `max_over_permille`.
     pub const MAX_OVER_PERMILLE: RangeInclusive<u16> = 1..=500;
-    /// The smallest limit to lease, for each instance: a lease of less would be all of it.
+    /// The smallest limit to lease, for each instance: a lease of a smaller one would be all of it.
     pub const MIN_LEASED: u64 = 20;
 }
 
-/// `X-RateLimit-Limit`, `-Remaining` and `-Reset`: what the last one counts. Clients that expect
-/// one unit misread another, so nobody gets the headers without saying which.
+/// The unit of `X-RateLimit-Reset`, for responses with `X-RateLimit-*` headers. Clients that expect
+/// one unit misread another, so the headers are sent only if a unit is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LegacyHeaders {
@@ -79,11 +79,11 @@ pub enum PathCase {
     /// `/Login` is another path than `/login`.
     #[default]
     Exact,
-    /// They are the same, as Express and ASP.NET have it: ASCII letters match in either case.
+    /// They are the same path, as in Express and ASP.NET: ASCII letters match in either case.
     Ignore,
 }
 
-/// What a configuration says besides its policies.
+/// The settings of a configuration besides its policies.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PlanSettings {
     pub(crate) store: Option<String>,
@@ -97,17 +97,17 @@ pub struct PlanSettings {
 }
 
 impl PlanSettings {
-    /// Where counters live: `memory`, or the address of a Redis. May hold a password.
+    /// Where counters are stored: `memory`, or the address of a Redis. It may hold a password.
     pub fn store(&self) -> Option<&str> {
         self.store.as_deref()
     }
 
-    /// The password of the store, or where it is found.
+    /// The password of the store, or where to find it.
     pub const fn store_password(&self) -> Option<&SecretText> {
         self.store_password.as_ref()
     }
 
-    /// How long limits wait for the store that belong to no policy (`defaults.store_deadline`).
+    /// How long to wait for the store for limits without a policy (`defaults.store_deadline`).
     pub const fn store_deadline(&self) -> Span {
         match self.store_deadline {
             Some(deadline) => deadline,
@@ -130,7 +130,7 @@ impl PlanSettings {
         self.legacy_headers
     }
 
-    /// How requests are read that proxies and programs ask about (`http.requests`).
+    /// The rules for requests that proxies and programs ask about (`http.requests`).
     pub const fn requests(&self) -> RequestRules {
         self.requests
     }
@@ -141,20 +141,21 @@ impl PlanSettings {
     }
 }
 
-/// Without the address, which may hold a password.
+/// Hides the address of the store, which may hold a password.
 impl fmt::Debug for PlanSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PlanSettings").field("key_format", &self.key_format).finish_non_exhaustive()
     }
 }
 
-/// How long to wait for the store by default: half of what Envoy waits for us.
+/// How long to wait for the store by default: half of Envoy's default timeout for rate limit
+/// services, 20ms.
 pub(crate) const DEFAULT_DEADLINE: Span = Span::from_millis(10);
 
 macro_rules! names {
     ($($Type:ident { $($Variant:ident $name:literal),* })*) => {$(
         impl $Type {
-            /// All of them.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$Variant),*];
 
             /// The name in configuration.

@@ -1,4 +1,4 @@
-//! Policies for which the key alone tells what a request owes.
+//! Policies for which the key alone determines the charge.
 
 use tidegate_core::{Charge, Cost};
 
@@ -9,8 +9,8 @@ use crate::key_names::KeyNames;
 use crate::settings::PolicyMode;
 use crate::subject::KeyPart;
 
-/// A policy whose key is one attribute and whose price does not depend on the request: whoever asks it
-/// for many keys need not describe each request. It holds for the plan in which it was found.
+/// A policy whose key is one attribute and whose cost does not depend on the request: a caller that
+/// checks many keys need not list attributes for each. It is valid for the plan in which it was found.
 ///
 /// ```
 /// use tidegate::config::{SingleLimit, PolicySource};
@@ -19,9 +19,9 @@ use crate::subject::KeyPart;
 /// let text = "policies: [{ name: api, key: [user], limits: [100/minute] }]";
 /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// let api = SingleLimit::find(&plan, "api").ok_or("api has one limit")?;
-/// let owed = plan.charges_of("api", &[("user", "alice")], Cost::ONE);
+/// let charges = plan.charges_of("api", &[("user", "alice")], Cost::ONE);
 /// let charge = api.charge(b"alice", Cost::ONE, &plan);
-/// assert_eq!(charge.as_ref(), owed.ok_or("api")?.charges().first());
+/// assert_eq!(charge.as_ref(), charges.ok_or("api")?.charges().first());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,8 @@ pub struct SingleLimit {
 }
 
 impl SingleLimit {
-    /// The policy with this name, if it is of this kind, is plain (no tiers, no penalty, and no names
-    /// that others read) and no key is to be [shown](Plan::showing_keys).
+    /// The policy with this name, if it is of this kind, has no tiers, no penalty and no key format, and
+    /// if no key is to be [shown](Plan::showing_keys).
     pub fn find(plan: &Plan, name: &str) -> Option<Self> {
         let number = *plan.by_name.get(name)?;
         let policy = plan.policies.get(number as usize)?;
@@ -44,8 +44,8 @@ impl SingleLimit {
         (is_plain && !plan.shows_keys && !plan.names_keys).then_some(Self { number })
     }
 
-    /// What this key owes, at a cost that includes the policy's price. `None` if it has another number
-    /// of limits than one.
+    /// The charge of this key, at a cost that includes the policy's own. `None` unless exactly one limit
+    /// applies to the key.
     #[inline]
     pub fn charge<'p>(&self, key: &[u8], cost: Cost, plan: &'p Plan) -> Option<Charge<'p>> {
         let policy = plan.policies.get(self.number as usize)?;
@@ -58,7 +58,7 @@ impl SingleLimit {
     }
 }
 
-/// The only part of a key, in its form.
+/// A key of one part, in its normal form.
 struct SinglePartKey<'a> {
     part: &'a KeyPart,
     value: &'a [u8],
@@ -102,7 +102,7 @@ policies:
         Plan::compile(&PolicySource::new("limits.yaml", TEXT).unwrap()).unwrap()
     }
 
-    /// However it is spelled, and whoever has limits of its own.
+    /// For every spelling of a key, and for keys with overrides.
     #[test]
     fn the_key_alone_owes_what_the_request_does() {
         let plan = plan();
@@ -112,9 +112,9 @@ policies:
             let attribute = plan.policy(name).unwrap().key().next().unwrap();
             let price = Cost::new(if name == "path" { 6 } else { 2 }).unwrap();
             for key in keys {
-                let owed = plan.charges_of(name, &[(attribute, key)], Cost::new(2).unwrap());
-                let owed = owed.unwrap();
-                let expected = match owed.charges() {
+                let charges = plan.charges_of(name, &[(attribute, key)], Cost::new(2).unwrap());
+                let charges = charges.unwrap();
+                let expected = match charges.charges() {
                     [charge] => Some(*charge),
                     _ => None,
                 };

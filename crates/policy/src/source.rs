@@ -1,4 +1,4 @@
-//! The text of a configuration, bounded before anything looks into it.
+//! The text of a configuration, whose size and encoding are checked before it is parsed.
 
 use std::fmt;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use crate::problem::{FileProblem, FileProblems, SourceSpan};
 use crate::secrets::SecretRanges;
 
-/// A configuration as it was found: a name for messages, and the text.
+/// A configuration as it was read: a name for messages, and the text.
 ///
 /// ```
 /// use tidegate::config::PolicySource;
@@ -26,11 +26,11 @@ use crate::secrets::SecretRanges;
 pub struct PolicySource {
     name: String,
     text: String,
-    /// Where secrets may be. Looked for when something is to be shown.
+    /// Where secrets may be. Computed when part of the text is first shown.
     secrets: OnceLock<SecretRanges>,
 }
 
-/// Without the text, which may hold secrets.
+/// Hides the text, which may hold secrets.
 impl fmt::Debug for PolicySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PolicySource").field("name", &self.name).finish_non_exhaustive()
@@ -38,10 +38,10 @@ impl fmt::Debug for PolicySource {
 }
 
 impl PolicySource {
-    /// The largest file. Ten thousand policies take a fifth of it.
+    /// The largest file in bytes. Ten thousand policies take a fifth of it.
     pub const MAX_BYTES: usize = 8 << 20;
 
-    /// From text in memory.
+    /// Checks text in memory.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Result<Self, FileProblems> {
         let source = Self::of(name.into(), text.into());
         if source.text.len() > Self::MAX_BYTES {
@@ -54,8 +54,8 @@ impl PolicySource {
                 let problem = FileProblem::new(format!(
                     "byte 0x{byte:02x} is a control character: expected text; is this a YAML file?"
                 ));
-                let place = source.span_of(&(at..at + 1));
-                Err(source.into_problems(problem.with_span(place)))
+                let span = source.span_of(&(at..at + 1));
+                Err(source.into_problems(problem.with_span(span)))
             }
         }
     }
@@ -64,7 +64,7 @@ impl PolicySource {
         Self { name, text, secrets: OnceLock::new() }
     }
 
-    /// From bytes that may be anything.
+    /// Checks bytes that may not be text.
     pub fn from_bytes(name: impl Into<String>, bytes: &[u8]) -> Result<Self, FileProblems> {
         let name = name.into();
         if bytes.len() > Self::MAX_BYTES {
@@ -80,13 +80,13 @@ impl PolicySource {
                 let byte = bytes.get(at).copied().unwrap_or_default();
                 let valid = Self::of(name, valid.into_owned());
                 let problem = FileProblem::new(format!("byte 0x{byte:02x} is not UTF-8"));
-                let place = valid.span_of(&(at..at));
-                Err(valid.into_problems(problem.with_span(place)))
+                let span = valid.span_of(&(at..at));
+                Err(valid.into_problems(problem.with_span(span)))
             }
         }
     }
 
-    /// From a file. Reads no more than is allowed, whatever its size.
+    /// Reads a file, but never more than [`MAX_BYTES`](Self::MAX_BYTES).
     pub fn read(path: &Path) -> Result<Self, FileProblems> {
         let name = path.display().to_string();
         let mut bytes = Vec::new();
@@ -108,14 +108,14 @@ impl PolicySource {
         &self.text
     }
 
-    /// The whole text without what may be secret, by the names of values: those of headers that are set
-    /// or added, and whatever is called a password, a token or the like.
+    /// The whole text with values masked that may be secret by their names: headers that are set or
+    /// added, passwords, tokens and the like.
     ///
     /// ```
     /// use tidegate::config::PolicySource;
     ///
     /// let source = PolicySource::new("limits.yaml", "set: { x-key: hunter2 }")?;
-    /// assert_eq!(source.shown(), "set: { x-key: *** }");
+    /// assert_eq!(source.redacted_text(), "set: { x-key: *** }");
     /// # Ok::<(), tidegate::config::FileProblems>(())
     /// ```
     pub fn redacted_text(&self) -> String {
@@ -126,8 +126,7 @@ impl PolicySource {
         self.secrets.get_or_init(|| SecretRanges::of(&self.text))
     }
 
-    /// Where a range of bytes is, for people: lines and columns count from one. The line is without
-    /// what may be secret.
+    /// The place of a range of bytes, with line and column counted from one and secrets masked.
     pub(crate) fn span_of(&self, at: &Range<usize>) -> SourceSpan {
         let start = floor_boundary(&self.text, at.start);
         let before = self.text.get(..start).unwrap_or_default();
@@ -170,7 +169,7 @@ fn too_large() -> FileProblem {
     ))
 }
 
-/// No configuration needs these, and they would garble the terminal that shows an error.
+/// Control characters, which no configuration needs and which would garble the terminal.
 fn is_forbidden(byte: u8) -> bool {
     (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte == 0x7f
 }

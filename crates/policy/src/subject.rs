@@ -1,10 +1,10 @@
-//! The caller: the attributes of a request that make up its key.
+//! The subject of a charge: the attributes of a request that make up its key.
 
 use crate::attributes::ResolvedAttributes;
 use crate::key::Key;
 use crate::normalise::NormalForm;
 
-/// An attribute of a key.
+/// One attribute of a policy's key, and how its value is read.
 #[derive(Debug)]
 pub(crate) struct KeyPart {
     pub(crate) attribute: usize,
@@ -19,7 +19,7 @@ impl KeyPart {
     }
 }
 
-/// The parts of a request that make up its key, in their forms.
+/// The key of a request under a policy: its attributes in their normal forms.
 pub(crate) struct PolicyKey<'a, 'r> {
     pub(crate) key: &'a [KeyPart],
     pub(crate) request: &'a ResolvedAttributes<'r>,
@@ -33,7 +33,7 @@ impl Key for PolicyKey<'_, '_> {
     }
 }
 
-/// The parts of an override's key.
+/// The key of an override: a form and a value for each attribute.
 pub(crate) struct OverrideKey<'a>(pub(crate) Vec<(&'a NormalForm, &'a [u8])>);
 
 impl Key for OverrideKey<'_> {

@@ -1,4 +1,4 @@
-//! Changes to a plan that are in no file.
+//! Changes to a plan that are made at run time and stand in no file.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -82,8 +82,8 @@ policies:
     let AmendedPlan { plan, refused } = amended(file, &changes);
     let said: Vec<_> = refused.iter().map(|(at, why)| (*at, why.to_string())).collect();
     assert_eq!(said.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 2]);
-    assert!(said[0].1.contains("\"api\": a key could be one of \"api-1h\", too"), "{}", said[0].1);
-    assert!(said[1].1.contains("\"old\": a key could be one of \"api\", too"), "{}", said[1].1);
+    assert!(said[0].1.contains("\"api\": a key could also belong to \"api-1h\""), "{}", said[0].1);
+    assert!(said[1].1.contains("\"old\": a key could also belong to \"api\""), "{}", said[1].1);
     let charged = |user| charged(&plan, &[("user", user)]);
     assert_eq!([charged("1"), charged("2"), charged("3")], [vec![10], vec![5, 50], vec![5]]);
     assert_eq!(plan.policy("old").unwrap().mode(), PolicyMode::Off);
@@ -171,7 +171,7 @@ descriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 3 } }]
     let descriptor = Descriptor { entries: &entries, cost: Cost::ONE, limit: None };
     assert!(plan.descriptor_charges("d", &[descriptor]).charges.is_empty());
     assert_eq!(refused.len(), 1);
-    assert!(refused[0].1.to_string().contains("is of descriptors"), "{:?}", refused[0]);
+    assert!(refused[0].1.to_string().contains("only descriptors"), "{:?}", refused[0]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Files that are refused, and what is said about them.
+//! Files that are refused, and the messages about them.
 //!
 //! `tests/bad` has a file for each kind of mistake, and beside it the message.
 //! `TIDEGATE_BLESS=1 cargo test -p tidegate-policy --test bad_files` rewrites the messages; read
@@ -59,7 +59,7 @@ fn attack_15_a_mistake_on_a_line_with_a_secret_does_not_show_it() {
         let said = refusal("f", &std::fs::read(path).unwrap());
         assert!(!said.contains("hunter2"), "{said}");
     }
-    // Bytes that are no text are found before anything is understood.
+    // Bytes that are not text are reported before anything is parsed.
     for bytes in [&b"set: { x-key: hunter2 \xff }"[..], b"set: { x-key: hunter2 \x01 }"] {
         let said = refusal("f", bytes);
         assert!(said.starts_with("f:1:") && !said.contains("hunter2"), "{said}");
@@ -74,10 +74,10 @@ fn bombs_and_rubbish_are_refused_quickly() {
         let aliases = vec![format!("*a{last}"); 10].join(", ");
         bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
     }
-    assert!(refusal("bomb", bomb.as_bytes()).contains("too much, with its aliases"));
+    assert!(refusal("bomb", bomb.as_bytes()).contains("too large with its aliases"));
 
     let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(1_000));
-    assert!(refusal("long", long.as_bytes()).contains("too much, with its aliases"));
+    assert!(refusal("long", long.as_bytes()).contains("too large with its aliases"));
 
     let large = vec![b'x'; 50 << 20];
     assert!(refusal("large", &large).contains("is too large: expected at most 8 MiB"));
@@ -95,7 +95,7 @@ fn bombs_and_rubbish_are_refused_quickly() {
     assert!(said.contains(" more"), "{}", &said[said.len() - 200..]);
 }
 
-/// Text made of the things configurations are made of, so that much of it gets far.
+/// Random text made of the words of configurations, so that much of it gets past the parser.
 fn almost_a_file() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "policies",

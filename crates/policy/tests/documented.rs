@@ -1,4 +1,4 @@
-//! Everything that can be written in a file is explained in `docs`.
+//! Every field and choice of a file is documented in `docs`.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 

@@ -30,7 +30,7 @@ impl Gate {
         self.store.settle_now(owed.charges(), &mut Verdicts::new())
     }
 
-    /// How many pass until one does not.
+    /// The number of requests that pass before one is denied.
     fn admitted(&self, request: &[(&str, &str)]) -> usize {
         (0..200_000).take_while(|_| self.allows(request)).count()
     }
@@ -45,14 +45,14 @@ fn a_gateway_limits_by_user_address_key_endpoint_and_all_together() {
     assert_eq!(gate.admitted(&[("api_key", "k1")]), 100);
     assert_eq!(gate.admitted(&[("user", "1")]), 300);
     let search = |user| [("path", "/api/search"), ("method", "GET"), ("user", user)];
-    // 60 of each user on one endpoint, and a hundred of all together.
+    // 60 for each user on one endpoint, and a hundred for all users together.
     assert_eq!(gate.admitted(&search("2")), 60);
     assert_eq!(gate.admitted(&search("3")), 40);
     let user = |path| [("path", path), ("method", "GET"), ("user", "4")];
     assert_eq!(gate.admitted(&user("/api/users/1")), 60);
     assert!(!gate.allows(&user("/api/users/2")), "the same endpoint");
     assert_eq!(gate.admitted(&user("/api/orders/1/items")), 60);
-    // No refused request has been charged to what all share.
+    // No refused request was charged to the shared limit.
     let passed = 600 + 600 + 100 + 300 + 60 + 40 + 60 + 60;
     assert_eq!(gate.admitted(&[]), 5_000 - passed);
 }
@@ -101,7 +101,7 @@ fn any_action_can_be_limited() {
     gate.clock.advance(Span::from_secs(12 * 3_600));
     assert_eq!(gate.admitted(&act("send-mail", "a")), 500, "a new day");
     let message = [("action", "send-sms"), ("phone", "+4912345")];
-    // Whoever keeps to the rate is never denied.
+    // A caller that keeps to the rate is never denied.
     for _ in 0..5 {
         assert_eq!(gate.admitted(&message), 1);
         gate.clock.advance(Span::from_secs(30));

@@ -1,4 +1,4 @@
-//! Other limiters' files.
+//! Files of other limiters: read as they are, and imported.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -54,7 +54,7 @@ descriptors:
     rate_limit: { unit: year, requests_per_unit: 1 }
 ";
 
-/// The quota of each descriptor, or what became of it.
+/// The quota of each descriptor, or its outcome.
 fn quotas(plan: &Plan, descriptors: &[&[(&str, &str)]]) -> Vec<String> {
     let descriptors: Vec<_> = descriptors
         .iter()
@@ -117,13 +117,13 @@ fn descriptors_count_by_all_of_their_values() {
     assert_eq!(watched.rules()[0].limit.kind(), AlgorithmKind::FixedWindow);
 }
 
-/// The quotas that attributes meet under the imported file.
+/// The quotas that apply to a request under the imported file.
 fn imported(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
     let owed = plan.charges(request, Cost::ONE);
     owed.charges().iter().map(|charge| charge.rule().limit.quota().to_string()).collect()
 }
 
-/// The quotas that a descriptor meets in a domain, and whether they are enforced.
+/// The quotas that apply to a descriptor in a domain, and whether they are enforced.
 fn met(plan: &Plan, domain: &str, entries: &[(&str, &str)]) -> Vec<(String, bool)> {
     let descriptors = [Descriptor { entries, cost: Cost::ONE, limit: None }];
     let found = plan.descriptor_charges(domain, &descriptors);
@@ -214,7 +214,7 @@ fn the_store_of_an_rlaas_file_is_where_its_counters_are() {
     for plan in [plan(&theirs), plan(&text)] {
         assert_eq!(plan.settings().store(), Some("redis://localhost:6379/1"));
     }
-    // A shop may have settings of that name.
+    // An application may have settings of its own with that name.
     assert_eq!(plan(&file("store: { city: Oslo }")).settings().store(), None);
     let source = PolicySource::new("application.yaml", file("store: postgres://host")).unwrap();
     let said = Plan::compile(&source).unwrap_err().to_string();
@@ -265,7 +265,10 @@ fn namespaces_of_limitador_are_domains_of_envoy() {
 fn what_has_no_place_in_our_file_is_refused_and_long_paths_are_named() {
     let theirs = "domain: d\ndescriptors:\n  - { key: 'a=b', rate_limit: { unit: day, requests_per_unit: 1 } }\n";
     let said = import(&PolicySource::new("f", theirs).unwrap()).unwrap_err().to_string();
-    assert!(said.contains("cannot be written as ours: \"a=b\" names no attribute"), "{said}");
+    assert!(
+        said.contains("cannot be expressed in a Tidegate file: \"a=b\" is not an attribute name"),
+        "{said}"
+    );
     let long = theirs.replace("a=b", &"k".repeat(300));
     let plan = plan(&long);
     assert!(plan.policies()[0].name().starts_with("d.kkkk"));

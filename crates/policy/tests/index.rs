@@ -1,4 +1,4 @@
-//! The index finds what looking at every policy would find.
+//! The index finds the same policies as evaluating every one.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 

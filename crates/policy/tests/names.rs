@@ -1,4 +1,4 @@
-//! What callers are called when a store shows their names to others.
+//! The names of callers in stores whose keys others read.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -68,7 +68,7 @@ policies:
     assert!(plan.policy("shared").unwrap().key_format().is_some());
     assert!(plan.policy("bucket").unwrap().key_format().is_none());
     let shared = ("bob".to_owned(), "k:{entity}:{limit}:{window_start}".to_owned());
-    // Names of the store's own, whatever it was told.
+    // The store's internal names, whatever its setting.
     let own = ("-".to_owned(), String::new());
     assert_eq!(names(&plan, &[("user", "bob")][..]), [shared, own]);
     let owed = plan.charges_of("bucket", &[("user", "bob")], Cost::ONE).unwrap();
@@ -93,7 +93,7 @@ fn no_two_policies_can_have_one_name() {
     assert!(!may_share(("x", a), ("y", "a:{entity}:x:{window_start}")));
     assert!(!may_share(("x", "a:x:{entity}:{window_start}"), ("y", a)));
     assert!(may_share(("x", "a:x:{entity}:{window_start}"), ("y", "a:y:{entity}:{window_start}")));
-    // Numbers of windows may be the same, however they are counted.
+    // The numbers of windows can be equal, whatever they count from.
     assert!(!may_share(("x", a), ("y", "a:{entity}:{window_index}")));
     assert!(!may_share(("x", a), ("y", "a:{window_index}:{entity}")));
     let (after, before) =
@@ -127,7 +127,7 @@ fn tiers_and_overrides_of_a_policy_have_its_names() {
     ] {
         let said = problems(several).unwrap();
         let expected =
-            "and \"x-1h\": a key could be one of \"x\" on line 2, too: expected another name";
+            "and \"x-1h\": a key could also belong to \"x\" on line 2: expected another name";
         assert!(said.contains(expected), "{said}");
     }
 }

@@ -1,4 +1,4 @@
-//! The checked-in schema is the one that the types describe.
+//! The checked-in JSON Schema is up to date with the types.
 
 #[test]
 fn the_schema_is_fresh() {

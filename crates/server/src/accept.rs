@@ -1,6 +1,6 @@
-//! The accept loop: accepts connections, never dies of an error, and closes them gracefully.
+//! The accept loop of every transport: seats connections, survives errors, and drains gracefully.
 //!
-//! Transports in other crates use it too.
+//! Transports in other crates use this loop too.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -17,11 +17,11 @@ use crate::seats::{GRACE, Seat, SeatGuard, SeatOutcome, SeatPool};
 use crate::stream::RawStream;
 use crate::{ClientStream, Listener, ListenerConfig};
 
-/// Tells a connection to finish what it has begun and then to close.
+/// Becomes true when a connection should finish the request in progress and then close.
 pub type ClosingSignal = watch::Receiver<bool>;
 
-/// Hands each connection to `connect` until `shutdown` resolves and the delay after it is over;
-/// then waits for open connections, for as long as the drain may take, and drops the rest.
+/// Hands each connection to `connect` until `shutdown` resolves and the drain delay has passed. Then
+/// waits for open connections, up to the drain timeout, and drops the rest.
 ///
 /// Every transport is served by this loop, whatever its connections run over.
 pub async fn run<F>(
@@ -33,7 +33,7 @@ pub async fn run<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     let listener = listener.into();
-    let mut crowd = AcceptedConnections::new(&listener, config, connect);
+    let mut connections = AcceptedConnections::new(&listener, config, connect);
     let mut shutdown = pin!(async {
         shutdown.await;
         sleep(config.drain_delay).await;
@@ -41,25 +41,25 @@ pub async fn run<F>(
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            // Makes room, and is the moment to retry after an accept failed for lack of it.
-            () = crowd.wait_for_change() => {}
-            plain = accept(&listener) => crowd.accept_stream(plain),
+            // A connection that ends frees the resources for which an accept may have failed.
+            () = connections.wait_for_change() => {}
+            plain = accept(&listener) => connections.accept_stream(plain),
         }
     }
-    crowd.accept_backlog(&listener).await;
-    // In this order: anyone who finds the listener closed knows that open connections were told.
-    crowd.close.send_replace(true);
+    connections.accept_backlog(&listener).await;
+    // In this order: when the listener is seen to be closed, open connections have been notified.
+    connections.close.send_replace(true);
     drop(listener);
-    crowd.drain(config.drain_timeout).await;
+    connections.drain(config.drain_timeout).await;
 }
 
-/// Open connections, and those that are about to be.
+/// The open connections of one listener on one worker, and those that are about to open.
 struct AcceptedConnections<C> {
-    room: Arc<SeatPool>,
-    /// Those for whom there was no seat when they came. Nobody else waits for them.
+    seats: Arc<SeatPool>,
+    /// Connections that found no seat. Others are accepted while these wait.
     queue: JoinSet<Option<(RawStream, SeatGuard)>>,
     tls: Option<(Arc<crate::ListenerTls>, Duration)>,
-    /// A slow client here keeps nobody else from being accepted.
+    /// TLS handshakes in progress. Others are accepted while a slow client is in here.
     handshakes: JoinSet<Option<(ClientStream, Seat, u64)>>,
     connections: JoinSet<()>,
     connect: C,
@@ -74,7 +74,7 @@ where
     fn new(listener: &Listener, config: &ListenerConfig, connect: C) -> Self {
         let own = || Arc::new(SeatPool::new(config));
         Self {
-            room: listener.room.clone().unwrap_or_else(own),
+            seats: listener.seats.clone().unwrap_or_else(own),
             queue: JoinSet::new(),
             tls: listener.tls.clone().map(|tls| (tls, config.header_timeout)),
             handshakes: JoinSet::new(),
@@ -84,72 +84,72 @@ where
         }
     }
 
-    /// Admits a client, has it wait for a seat, or closes its connection.
+    /// Seats a connection, queues it for a seat, or closes it.
     fn accept_stream(&mut self, plain: RawStream) {
-        match self.room.request_seat(plain.address()) {
-            SeatOutcome::Seated(hold) => self.start_seated(plain, hold),
-            SeatOutcome::Queued(ticket) => {
-                self.queue.spawn(async move { Some((plain, ticket.seat().await?)) });
+        match self.seats.request_seat(plain.address()) {
+            SeatOutcome::Seated(guard) => self.start_seated(plain, guard),
+            SeatOutcome::Queued(request) => {
+                self.queue.spawn(async move { Some((plain, request.seat().await?)) });
             }
             SeatOutcome::Refused => {}
         }
     }
 
-    fn start_seated(&mut self, plain: RawStream, hold: SeatGuard) {
+    fn start_seated(&mut self, plain: RawStream, guard: SeatGuard) {
         plain.set_nodelay();
-        let number = hold.number();
-        let seat = Seat::new(self.close.subscribe(), hold);
+        let number = guard.number();
+        let seat = Seat::new(self.close.subscribe(), guard);
         match self.tls.clone() {
             None => self.begin(plain.into(), seat, number),
             Some((tls, within)) => {
                 let handshake = self.handshakes.spawn(async move {
-                    let mut rest = seat.idle(Instant::now() + GRACE);
+                    let mut idle = seat.idle(Instant::now() + GRACE);
                     let stream = tokio::select! {
                         stream = tls.accept(plain, within) => stream?,
-                        () = poll_fn(|cx| rest.poll_wanted(cx)) => return None,
+                        () = poll_fn(|cx| idle.poll_wanted(cx)) => return None,
                     };
-                    drop(rest);
+                    drop(idle);
                     Some((stream, seat, number))
                 });
-                self.room.set_abort(number, handshake);
+                self.seats.set_abort(number, handshake);
             }
         }
     }
 
     fn begin(&mut self, stream: ClientStream, seat: Seat, number: u64) {
         let connection = self.connections.spawn((self.connect)(stream, seat));
-        self.room.set_abort(number, connection);
+        self.seats.set_abort(number, connection);
     }
 
-    /// Waits until a connection has ended, has a seat or has completed its handshake. Forever, if
-    /// there is none.
+    /// Waits until a connection ends, gets a seat, or completes its handshake. Without any connection,
+    /// waits forever.
     async fn wait_for_change(&mut self) {
         tokio::select! {
             Some(_) = self.connections.join_next() => {}
-            Some(known) = self.handshakes.join_next() => {
-                if let Ok(Some((stream, seat, number))) = known {
+            Some(handshake) = self.handshakes.join_next() => {
+                if let Ok(Some((stream, seat, number))) = handshake {
                     self.begin(stream, seat, number);
                 }
             }
-            Some(turn) = self.queue.join_next() => {
-                if let Ok(Some((plain, hold))) = turn {
-                    self.start_seated(plain, hold);
+            Some(seated) = self.queue.join_next() => {
+                if let Ok(Some((plain, guard))) = seated {
+                    self.start_seated(plain, guard);
                 }
             }
             else => std::future::pending().await,
         }
     }
 
-    /// Admits clients that came before the listener closed, while there are seats: the system has
-    /// answered them already. Who waits for a seat now waits for nothing.
+    /// Accepts connections that arrived before the listener closed, while there are seats: the system
+    /// has completed their TCP handshakes already. Connections that wait for a seat are dropped.
     async fn accept_backlog(&mut self, listener: &Listener) {
-        // Lets the runtime see who has come.
+        // Lets the runtime notice new connections.
         yield_now().await;
         self.queue.shutdown().await;
         while let Poll::Ready(Ok(plain)) = poll_fn(|cx| Poll::Ready(listener.poll_accept(cx))).await
         {
-            match self.room.request_seat(plain.address()) {
-                SeatOutcome::Seated(hold) => self.start_seated(plain, hold),
+            match self.seats.request_seat(plain.address()) {
+                SeatOutcome::Seated(guard) => self.start_seated(plain, guard),
                 SeatOutcome::Queued(_) | SeatOutcome::Refused => return,
             }
         }
@@ -174,13 +174,13 @@ async fn accept(listener: &Listener) -> RawStream {
         match poll_fn(|cx| listener.poll_accept(cx)).await {
             Ok(plain) => return plain,
             Err(error) if is_client_error(&error) => {}
-            // Out of file descriptors or memory. Retrying immediately would fail again, and spin.
+            // Out of file descriptors or memory. An immediate retry would fail again, and spin.
             Err(_) => sleep(PAUSE).await,
         }
     }
 }
 
-/// Whether only the connection that was about to be accepted is lost.
+/// Whether the error concerns only the connection that was about to be accepted.
 fn is_client_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,5 +1,5 @@
-//! Changes that operators make at run time. They are kept on the store's board, so that every
-//! instance sees them, and each instance builds its plan from the file and these changes.
+//! Amendments: overrides and modes that operators set at run time. They are kept in the store's shared
+//! settings, and every instance builds its plan from the file and these amendments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use tokio::time::sleep;
 use crate::App;
 use crate::log::{self, LogLevel};
 
-/// A change that is in effect, or would be if it fitted the file.
+/// An amendment that is in effect, or that does not fit the file.
 #[derive(Clone, Debug)]
 pub(crate) struct ActiveAmendment {
     pub(crate) amendment: Amendment,
     pub(crate) until: Timestamp,
-    /// Why it is not in effect.
+    /// Why the amendment is not in effect.
     pub(crate) problem: Option<String>,
 }
 
-/// What the current plan was built from.
+/// The inputs from which the current plan was built.
 #[derive(Debug, Default)]
 pub(crate) struct PlanInputs {
-    /// `None` for a plan that came without its text.
+    /// `None` for a plan that was given without its source text.
     pub(crate) source: Option<PolicySource>,
     pub(crate) amendments: Vec<ActiveAmendment>,
-    /// The board's version.
+    /// The version of the shared settings that was applied last.
     version: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl PlanInputs {
     }
 }
 
-/// A change as it stands on the board.
+/// An amendment as stored in the shared settings.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AmendmentRecord {
@@ -52,7 +52,7 @@ enum AmendmentRecord {
         policy: String,
         mode: String,
     },
-    /// Remembered denials may be out of date: somebody has given something back.
+    /// Cached denials may be out of date: a counter was reset or refunded.
     Forget,
 }
 
@@ -86,8 +86,8 @@ impl AmendmentRecord {
     }
 }
 
-/// There is one override per key and one mode per policy. Lengths keep the parts between the
-/// slashes unambiguous, whatever they contain.
+/// The name of an amendment in the shared settings: one override per key, one mode per policy. The
+/// length keeps the name unambiguous even if the policy or the key contains slashes.
 pub(crate) fn amendment_name(amendment: &Amendment) -> String {
     match amendment {
         Amendment::Override { policy, key, .. } => {
@@ -98,62 +98,63 @@ pub(crate) fn amendment_name(amendment: &Amendment) -> String {
 }
 
 impl<S: Store> App<S> {
-    /// Decides by this text from now on, with the changes that are in effect; or reports everything
-    /// that is wrong with it, and goes on as before.
+    /// Replaces the configuration and keeps the amendments in effect; or returns all problems of the new
+    /// configuration, and changes nothing.
     pub fn reload(&self, source: &PolicySource) -> Result<(), FileProblems> {
-        let mut making = self.plan_inputs().lock();
-        let mut posted = making.amendments.clone();
-        let plan = self.build_plan(source, &mut posted)?;
+        let mut inputs = self.plan_inputs().lock();
+        let mut amendments = inputs.amendments.clone();
+        let plan = self.build_plan(source, &mut amendments)?;
         self.followers().prepare(&plan).map_err(|why| FileProblems::of(source, why))?;
-        (making.source, making.amendments) = (Some(source.clone()), posted);
+        (inputs.source, inputs.amendments) = (Some(source.clone()), amendments);
         self.set_plan(plan);
         Ok(())
     }
 
-    /// Whether a change fits the file; if not, why.
+    /// Checks whether an amendment fits the file; if not, returns why.
     pub(crate) fn try_amendment(&self, amendment: &Amendment) -> Result<(), String> {
-        let making = self.plan_inputs().lock();
-        let source = making.source.as_ref().ok_or(NO_SOURCE)?;
+        let inputs = self.plan_inputs().lock();
+        let source = inputs.source.as_ref().ok_or(NO_SOURCE)?;
         let name = amendment_name(amendment);
-        let others = making.amendments.iter().map(|posted| &posted.amendment);
+        let others = inputs.amendments.iter().map(|active| &active.amendment);
         let mut all: Vec<Amendment> =
-            others.filter(|it| amendment_name(it) != name).cloned().collect();
+            others.filter(|other| amendment_name(other) != name).cloned().collect();
         all.push(amendment.clone());
-        let amended = self.limiter().compile(source, &all).map_err(|it| it.to_string())?;
-        match amended.refused.into_iter().find(|(place, _)| *place + 1 == all.len()) {
+        let amended =
+            self.limiter().compile(source, &all).map_err(|problems| problems.to_string())?;
+        match amended.refused.into_iter().find(|(index, _)| *index + 1 == all.len()) {
             Some((_, problems)) => Err(problems.to_string()),
             None => Ok(()),
         }
     }
 
-    /// Makes the plan anew, of what is on the board.
-    fn apply_settings(&self, notices: SettingsSnapshot) {
-        let mut making = self.plan_inputs().lock();
-        making.version = Some(notices.version);
+    /// Rebuilds the plan with the amendments of a snapshot of the shared settings.
+    fn apply_settings(&self, settings: SettingsSnapshot) {
+        let mut inputs = self.plan_inputs().lock();
+        inputs.version = Some(settings.version);
         let now = self.metrics().now();
-        making.amendments =
-            notices.list.into_iter().filter_map(|notice| active_amendment(notice, now)).collect();
-        self.rebuild_plan(&mut making);
-        // A denial that is remembered may be of a limit that was raised, or of a count that was
-        // reset elsewhere.
+        inputs.amendments =
+            settings.list.into_iter().filter_map(|entry| active_amendment(entry, now)).collect();
+        self.rebuild_plan(&mut inputs);
+        // A cached denial may be of a limit that was raised, or of a counter that another instance reset.
         self.limiter().forget_denials();
     }
 
-    /// Ends what has expired, whether or not the store answers.
+    /// Removes expired amendments, even while the store does not answer.
     fn expire_amendments(&self) {
         let now = self.metrics().now();
-        let mut making = self.plan_inputs().lock();
-        let before = making.amendments.len();
-        making.amendments.retain(|posted| now < posted.until);
-        if making.amendments.len() < before {
-            self.rebuild_plan(&mut making);
+        let mut inputs = self.plan_inputs().lock();
+        let before = inputs.amendments.len();
+        inputs.amendments.retain(|active| now < active.until);
+        if inputs.amendments.len() < before {
+            self.rebuild_plan(&mut inputs);
         }
     }
 
-    fn rebuild_plan(&self, making: &mut PlanInputs) {
-        let Some(source) = making.source.clone() else { return };
-        // The file was valid when it came, and a change that does not fit is left out.
-        if let Ok(plan) = self.build_plan(&source, &mut making.amendments) {
+    fn rebuild_plan(&self, inputs: &mut PlanInputs) {
+        let Some(source) = inputs.source.clone() else { return };
+        // This does not fail: the file was valid when it was loaded, and an amendment that does not fit
+        // is left out.
+        if let Ok(plan) = self.build_plan(&source, &mut inputs.amendments) {
             self.set_plan(plan);
         }
     }
@@ -161,52 +162,52 @@ impl<S: Store> App<S> {
     fn build_plan(
         &self,
         source: &PolicySource,
-        posted: &mut [ActiveAmendment],
+        active: &mut [ActiveAmendment],
     ) -> Result<Plan, FileProblems> {
-        let amendments: Vec<_> = posted.iter().map(|posted| posted.amendment.clone()).collect();
+        let amendments: Vec<_> = active.iter().map(|active| active.amendment.clone()).collect();
         let AmendedPlan { plan, refused } = self.limiter().compile(source, &amendments)?;
-        posted.iter_mut().for_each(|posted| posted.problem = None);
-        for (place, problems) in refused {
-            if let Some(posted) = posted.get_mut(place) {
-                posted.problem = Some(problems.to_string());
+        active.iter_mut().for_each(|active| active.problem = None);
+        for (index, problems) in refused {
+            if let Some(active) = active.get_mut(index) {
+                active.problem = Some(problems.to_string());
             }
         }
         Ok(plan)
     }
 
-    /// The changes, in effect or not.
+    /// All amendments, including those that do not fit the file.
     pub(crate) fn amendments(&self) -> Vec<ActiveAmendment> {
         self.plan_inputs().lock().amendments.clone()
     }
 }
 
 impl<S: Store + SharedSettings + 'static> App<S> {
-    /// Looks at the board once and applies it. Call it before the first request, so that a restart
-    /// forgets nothing, and after changing the board.
+    /// Reads the shared settings once and applies them. Call this before the first request, so that a
+    /// restart forgets no amendment, and after changing a setting.
     pub async fn catch_up(self: &Arc<Self>) -> Result<(), StoreError> {
         let _turn = self.settings_lock().lock().await;
         let known = self.plan_inputs().lock().version;
-        if let Some(notices) = self.limiter().store().read_settings(known).await? {
+        if let Some(settings) = self.limiter().store().read_settings(known).await? {
             let app = Arc::clone(self);
             // A large file takes a while to compile.
-            let _ = tokio::task::spawn_blocking(move || app.apply_settings(notices)).await;
+            let _ = tokio::task::spawn_blocking(move || app.apply_settings(settings)).await;
         }
         Ok(())
     }
 
-    /// Follows the board forever, and does periodic housekeeping.
+    /// Follows the shared settings forever, and does periodic housekeeping.
     pub async fn follow_settings(self: Arc<Self>) {
-        let (mut said, mut rounds) = (None, 0_u32);
+        let (mut reported, mut rounds) = (None, 0_u32);
         loop {
             let problem = self.catch_up().await.err().map(|error| error.to_string());
-            if problem != said {
+            if problem != reported {
                 let message = match &problem {
-                    Some(problem) => format!("overrides cannot be followed: {problem}"),
-                    None => "overrides are followed again".to_owned(),
+                    Some(problem) => format!("overrides cannot be read: {problem}"),
+                    None => "overrides can be read again".to_owned(),
                 };
                 let level = if problem.is_some() { LogLevel::Warn } else { LogLevel::Info };
                 log::emit(level, "board", &message, &[]);
-                said = problem;
+                reported = problem;
             }
             self.expire_amendments();
             rounds += 1;
@@ -218,7 +219,7 @@ impl<S: Store + SharedSettings + 'static> App<S> {
         }
     }
 
-    /// Puts a change on the board, and applies it.
+    /// Stores an amendment in the shared settings, and applies it here.
     pub(crate) async fn post_amendment(
         self: &Arc<Self>,
         amendment: &Amendment,
@@ -229,17 +230,17 @@ impl<S: Store + SharedSettings + 'static> App<S> {
         self.catch_up().await
     }
 
-    /// Takes a change down; false if there was none.
+    /// Removes an amendment; false if it did not exist.
     pub(crate) async fn remove_amendment(
         self: &Arc<Self>,
         amendment: &Amendment,
     ) -> Result<bool, StoreError> {
-        let was_there = self.limiter().store().remove_setting(&amendment_name(amendment)).await?;
+        let existed = self.limiter().store().remove_setting(&amendment_name(amendment)).await?;
         self.catch_up().await?;
-        Ok(was_there)
+        Ok(existed)
     }
 
-    /// Tells every instance to forget the denials that it remembers.
+    /// Makes every instance drop its cached denials.
     pub(crate) async fn broadcast_forget(self: &Arc<Self>) -> Result<(), StoreError> {
         let text = AmendmentRecord::Forget.text();
         self.limiter().store().put_setting("forget", &text, FORGET_LASTS).await?;
@@ -247,19 +248,22 @@ impl<S: Store + SharedSettings + 'static> App<S> {
     }
 }
 
-/// What cannot be read is of another version of this program, and none of our business.
-fn active_amendment(notice: SettingEntry, now: Timestamp) -> Option<ActiveAmendment> {
-    let note: AmendmentRecord = serde_json::from_slice(&notice.text).ok()?;
+/// Reads an entry of the shared settings. An entry that cannot be parsed was written by another version
+/// of this program, and is ignored.
+fn active_amendment(entry: SettingEntry, now: Timestamp) -> Option<ActiveAmendment> {
+    let record: AmendmentRecord = serde_json::from_slice(&entry.text).ok()?;
     Some(ActiveAmendment {
-        amendment: note.into_amendment()?,
-        until: now + notice.left,
+        amendment: record.into_amendment()?,
+        until: now + entry.left,
         problem: None,
     })
 }
 
-const NO_SOURCE: &str = "this server was given a plan and not a file: nothing can be changed";
-/// So that all instances obey within a second.
+const NO_SOURCE: &str =
+    "this server has a fixed plan and no configuration file: nothing can be changed";
+/// Short enough for an amendment to take effect in all instances within a second.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// A minute, in steps of [`LOOK_EVERY`].
 const ROUNDS_A_MINUTE: u32 = 200;
-/// Long enough to be seen by an instance that looks every 300 ms.
+/// Long enough for every instance to read the entry, which it does every 300 ms.
 const FORGET_LASTS: Span = Span::from_secs(30);

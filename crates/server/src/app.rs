@@ -1,4 +1,4 @@
-//! What the transports share: the limiter, and the state of its configuration.
+//! The state that all transports share: the limiter, its configuration, and its counters.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,17 +20,16 @@ use crate::top::KeyMarks;
 use crate::trace::{TraceParent, TraceSpan, Tracer};
 use crate::transport::resp::RespClientCounters;
 
-/// A limiter, the counts about it, whether the server is stopping, and what became of the last
-/// reload.
+/// The state of one server: its limiter, its counters, its reloads, and whether it is stopping.
 #[derive(Debug)]
 pub struct App<S = MemoryStore> {
     limiter: PlanLimiter<S>,
     metrics: DecisionMetrics,
-    /// Whose metrics are on the page as well.
+    /// Another crate's metrics for the same page, such as the gateway's.
     metric_source: OnceLock<Arc<dyn MetricSource>>,
     tracer: Option<Tracer>,
     plan_inputs: Mutex<PlanInputs>,
-    /// Whose turn it is to look at the board: what was seen first is obeyed first.
+    /// Held while shared settings are read and applied, so that snapshots apply in the order of reading.
     settings_lock: tokio::sync::Mutex<()>,
     usage: Mutex<(Timestamp, StoreUsage)>,
     overflows: Mutex<PolicyOverflows>,
@@ -40,23 +39,23 @@ pub struct App<S = MemoryStore> {
     followers: PlanFollowers,
     redis_clients: RespClientCounters,
     logins: FailedLogins,
-    /// Of each listener, by where it listens.
+    /// The seats of each listener, with the address it is bound to.
     seat_pools: Mutex<Vec<(String, Arc<SeatPool>)>>,
 }
 
-/// How reloads went.
+/// Counts and problems of configuration reloads.
 #[derive(Debug, Default)]
 struct ReloadRecord {
     done: AtomicU64,
     refused: AtomicU64,
-    /// What is wrong with the file that would be in use if it were right.
+    /// The problem of the newest configuration file, if it was refused.
     problem: Mutex<Option<String>>,
-    /// What is wrong with a file that it names.
+    /// The problem of a file that the configuration names.
     file_problem: Mutex<Option<String>>,
 }
 
 impl<S: Store> App<S> {
-    /// Serves a plan. Without its text it stays as it is.
+    /// Serves a fixed plan. Without its source text, the plan can neither be reloaded nor amended.
     pub fn new(plan: Plan, store: S) -> Self {
         Self::with(PlanLimiter::new(plan, store), None)
     }
@@ -90,12 +89,12 @@ impl<S: Store> App<S> {
         Self::load(&source, store)
     }
 
-    /// Serves what a user wrote, or reports everything that is wrong with it.
+    /// Serves a configuration, or returns all of its problems.
     pub fn load(source: &PolicySource, store: S) -> Result<Self, FileProblems> {
         Ok(Self::with(PlanLimiter::load(source, store)?, Some(source.clone())))
     }
 
-    /// How many instances share the limits, for when the store does not answer.
+    /// Sets how many instances share the limits, which applies while the store does not answer.
     #[must_use]
     pub fn expected_nodes(self, nodes: u32) -> Self {
         Self { limiter: self.limiter.expected_nodes(nodes), ..self }
@@ -106,7 +105,7 @@ impl<S: Store> App<S> {
     #[must_use]
     pub fn with_shown_keys(self) -> Self {
         let app = Self { shows_keys: true, ..self };
-        // Rebuilt from the same text, which was valid.
+        // The plan is rebuilt from the same text, which was valid.
         let source = app.plan_inputs.lock().source.clone();
         if let Some(source) = source {
             let _ = app.reload(&source);
@@ -120,7 +119,7 @@ impl<S: Store> App<S> {
         Self { tracer: Some(tracer), ..self }
     }
 
-    /// What traces requests, if anything does.
+    /// The tracer, if requests are traced.
     pub const fn tracer(&self) -> Option<&Tracer> {
         self.tracer.as_ref()
     }
@@ -134,7 +133,7 @@ impl<S: Store> App<S> {
         self.tracer.as_ref()?.begin(name, TraceParent::of(headers))
     }
 
-    /// Ends it, if there is one.
+    /// Ends a request's span, if it has one.
     pub(crate) fn end_span(&self, span: Option<Box<TraceSpan>>) {
         if let (Some(span), Some(tracer)) = (span, &self.tracer) {
             tracer.end(span);
@@ -146,14 +145,14 @@ impl<S: Store> App<S> {
         &self.limiter
     }
 
-    /// Everything that is counted, in Prometheus format.
+    /// All metrics, in the Prometheus text format.
     pub async fn metrics_page(&self) -> String {
         metrics::page(self).await
     }
 
-    /// Has somebody's metrics on that page as well. All workers may say so: the first is heard.
-    pub fn add_metric_source(&self, guest: Arc<dyn MetricSource>) {
-        let _ = self.metric_source.set(guest);
+    /// Adds another crate's metrics to the page. Every worker calls this: only the first call counts.
+    pub fn add_metric_source(&self, source: Arc<dyn MetricSource>) {
+        let _ = self.metric_source.set(source);
     }
 
     /// Counts a request that got no decision.
@@ -165,22 +164,22 @@ impl<S: Store> App<S> {
         self.metric_source.get()
     }
 
-    /// Shows how many connections a listener has.
-    pub(crate) fn add_seat_pool(&self, place: &BoundAddress, room: &Arc<SeatPool>) {
-        self.seat_pools.lock().push((place.to_string(), Arc::clone(room)));
+    /// Adds a listener's connections to the metrics.
+    pub(crate) fn add_seat_pool(&self, address: &BoundAddress, seats: &Arc<SeatPool>) {
+        self.seat_pools.lock().push((address.to_string(), Arc::clone(seats)));
     }
 
-    /// Whether a connection from there is of a proxy, which speaks for many clients.
+    /// Whether this peer is a trusted proxy, which sends the requests of many clients.
     pub(crate) fn is_trusted_proxy(&self, peer: IpAddr) -> bool {
         let (plan, peer) = (self.limiter.plan(), peer.to_canonical());
-        plan.settings().trusted_proxies().iter().any(|it| it.contains(peer.into()))
+        plan.settings().trusted_proxies().iter().any(|proxies| proxies.contains(peer.into()))
     }
 
     pub(crate) fn seat_pools(&self) -> Vec<(String, Arc<SeatPool>)> {
         self.seat_pools.lock().clone()
     }
 
-    /// Decides by another plan from now on, and counts for its policies.
+    /// Replaces the plan, and starts to count for its policies.
     pub(crate) fn set_plan(&self, plan: Plan) {
         let plan = plan.showing_keys(self.shows_keys);
         self.metrics.register(&plan);
@@ -204,7 +203,7 @@ impl<S: Store> App<S> {
         &self.plan_inputs
     }
 
-    /// What the store held a moment ago: asking often does not ask the store often.
+    /// The store's usage, cached for a moment so that frequent scrapes do not load the store.
     pub(crate) async fn usage(&self) -> StoreUsage {
         let now = self.metrics.now();
         let (at, known) = *self.usage.lock();
@@ -216,7 +215,7 @@ impl<S: Store> App<S> {
         usage
     }
 
-    /// How often new keys have had to share counters, by policy: as it is now.
+    /// How often new keys have had to share counters, by policy, up to date.
     pub(crate) fn overflows(&self) -> MutexGuard<'_, PolicyOverflows> {
         let mut overflows = self.overflows.lock();
         overflows.update(&self.limiter.plan(), self.limiter.store());
@@ -233,13 +232,13 @@ impl<S: Store> App<S> {
         names.filter(|name| overflows.of(name) > Some(0)).map(str::to_owned).collect()
     }
 
-    /// Takes note of a reload that took effect, or of why it did not.
+    /// Records a reload that took effect, or the problems of one that was refused.
     pub(crate) fn record_reload(&self, outcome: Result<(), &FileProblems>) {
         match outcome {
             Ok(()) => {
                 self.count_reload(true);
                 *self.reloads.problem.lock() = None;
-                // All files that it names were read.
+                // All files that the configuration names were read as well.
                 self.record_file_problems(&[]);
             }
             Err(problems) => {
@@ -251,7 +250,7 @@ impl<S: Store> App<S> {
         }
     }
 
-    /// Takes note of what is wrong with files that the plan names, if anything is.
+    /// Records the problems of files that the plan names; none clears the last one.
     pub(crate) fn record_file_problems(&self, problems: &[String]) {
         *self.reloads.file_problem.lock() = problems.first().cloned();
     }
@@ -268,19 +267,18 @@ impl<S: Store> App<S> {
         (count(&self.reloads.done), count(&self.reloads.refused))
     }
 
-    /// What is wrong with the configuration that would otherwise be in use, or with a file that the one
-    /// in use names.
+    /// The problem of the newest configuration, or else of a file that the configuration in use names.
     pub fn reload_problem(&self) -> Option<String> {
         let problem = self.reloads.problem.lock().clone();
         problem.or_else(|| self.reloads.file_problem.lock().clone())
     }
 
-    /// The counts of all workers.
+    /// The counters of Redis clients, across all workers.
     pub(crate) const fn redis_clients(&self) -> &RespClientCounters {
         &self.redis_clients
     }
 
-    /// Of all listeners.
+    /// The failed logins of all listeners.
     pub(crate) const fn logins(&self) -> &FailedLogins {
         &self.logins
     }
@@ -295,4 +293,5 @@ impl<S: Store> App<S> {
 }
 
 const DEMO: &str = "policies: [{ name: demo, key: [key], limits: [10/minute] }]";
+/// How long a remote store's usage is cached.
 const USAGE_HOLDS: Span = Span::from_secs(2);

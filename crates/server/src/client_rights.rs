@@ -1,4 +1,4 @@
-//! What clients may do besides asking: give back, and reset. Nothing of it, unless an operator allows it.
+//! The rights of clients beyond checks: refunds and resets, which an operator must allow.
 
 use std::str::FromStr;
 
@@ -6,12 +6,12 @@ use thiserror::Error;
 
 use crate::Transport;
 
-/// Something that changes a counter in a caller's favour.
+/// An operation that changes a counter in the client's favour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientRight {
-    /// Giving back: `POST /v1/refund`, `RL.REFUND`, `is_negative_hits`.
+    /// Refunding a cost: `POST /v1/refund`, `RL.REFUND`, `is_negative_hits`.
     Refund,
-    /// Forgetting a counter: `RL.RESET`.
+    /// Resetting a counter: `RL.RESET`.
     Reset,
 }
 
@@ -36,7 +36,7 @@ impl ClientRight {
 /// assert!(!ClientRights::NONE.permit(Transport::Resp, ClientRight::Reset));
 ///
 /// let refused = "resp:delete".parse::<ClientRights>().unwrap_err();
-/// assert_eq!(refused.to_string(), "\"resp:delete\": expected refund, reset or none, also of one \
+/// assert_eq!(refused.to_string(), "\"resp:delete\": expected refund, reset or none, or a right on one \
 ///     listener: http:refund, grpc:refund, resp:refund, resp:reset");
 /// # Ok::<(), tidegate_server::ClientRightsError>(())
 /// ```
@@ -46,15 +46,15 @@ pub struct ClientRights(u8);
 /// A right that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{0:?}: expected refund, reset or none, also of one listener: http:refund, grpc:refund, \
+    "{0:?}: expected refund, reset or none, or a right on one listener: http:refund, grpc:refund, \
      resp:refund, resp:reset"
 )]
 pub struct ClientRightsError(String);
 
 impl ClientRights {
-    /// Clients may only ask.
+    /// Clients can only check and peek.
     pub const NONE: Self = Self(0);
-    /// Clients may do everything.
+    /// Clients have all rights.
     pub const ALL: Self = Self(u8::MAX);
 
     /// Whether the clients of a listener have a right.

@@ -1,4 +1,4 @@
-//! A request that is decided about several times, and counted once.
+//! Decisions that can be repeated for one request, of which only the last is counted.
 
 use tidegate::{Decision, RequestCharges, Span, Stopwatch, Store};
 
@@ -6,9 +6,9 @@ use crate::App;
 use crate::decisions::trace;
 use crate::trace::DecisionTimer;
 
-/// What a request was told for now. It counts when it is [the last word](App::conclude).
+/// A decision that is counted only when it is [concluded](App::conclude).
 #[derive(Debug)]
-#[must_use = "a request that nobody concludes is in no metric"]
+#[must_use = "an attempt that is not concluded is missing from the metrics"]
 pub struct DecisionAttempt {
     decision: Decision,
     watch: Option<Stopwatch>,
@@ -16,35 +16,36 @@ pub struct DecisionAttempt {
 }
 
 impl DecisionAttempt {
-    /// What was decided.
+    /// The decision of this attempt.
     pub const fn decision(&self) -> &Decision {
         &self.decision
     }
 }
 
 impl<S: Store> App<S> {
-    /// Decides as [`decide`](Self::decide) does, and counts nothing yet: for those who wait in line and
-    /// ask again when it is their turn.
-    pub async fn attempt(&self, owed: &RequestCharges<'_>) -> DecisionAttempt {
-        let (watch, asked) = (self.metrics().begin(), self.decision_timer());
-        let decision = self.limiter().decide(owed).await;
-        DecisionAttempt { decision, watch, timer: asked }
+    /// Decides as [`decide`](Self::decide) does, and counts nothing yet: for requests that wait in a
+    /// queue and try again when it is their turn.
+    pub async fn attempt(&self, charges: &RequestCharges<'_>) -> DecisionAttempt {
+        let (watch, timer) = (self.metrics().begin(), self.decision_timer());
+        let decision = self.limiter().decide(charges).await;
+        DecisionAttempt { decision, watch, timer }
     }
 
-    /// Denies without asking anybody, because others wait in line: see [`PlanLimiter::turn_away`].
+    /// Denies without a look at the store, because others wait in the queue: see
+    /// [`PlanLimiter::turn_away`].
     ///
     /// [`PlanLimiter::turn_away`]: tidegate::PlanLimiter::turn_away
-    pub fn turn_away(&self, owed: &RequestCharges<'_>, index: usize, wait: Span) -> Decision {
-        let (watch, asked) = (self.metrics().begin(), self.decision_timer());
-        let decision = self.limiter().turn_away(owed, index, wait);
-        self.conclude(owed, DecisionAttempt { decision, watch, timer: asked })
+    pub fn turn_away(&self, charges: &RequestCharges<'_>, index: usize, wait: Span) -> Decision {
+        let (watch, timer) = (self.metrics().begin(), self.decision_timer());
+        let decision = self.limiter().turn_away(charges, index, wait);
+        self.conclude(charges, DecisionAttempt { decision, watch, timer })
     }
 
-    /// Takes note of the last attempt of a request, which is its decision.
-    pub fn conclude(&self, owed: &RequestCharges<'_>, attempt: DecisionAttempt) -> Decision {
-        let DecisionAttempt { decision, watch, timer: asked } = attempt;
-        self.metrics().observe(owed, &decision, watch);
-        trace(asked, owed, &decision);
+    /// Counts and traces the last attempt of a request, and returns its decision.
+    pub fn conclude(&self, charges: &RequestCharges<'_>, attempt: DecisionAttempt) -> Decision {
+        let DecisionAttempt { decision, watch, timer } = attempt;
+        self.metrics().observe(charges, &decision, watch);
+        trace(timer, charges, &decision);
         decision
     }
 }

@@ -1,4 +1,4 @@
-//! Wrong passwords and tokens: a client can try only so many of them.
+//! Limits how many wrong passwords and tokens a client can try.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,18 +10,18 @@ use tokio::time::Instant;
 use crate::ListenerKind;
 use crate::log::{LogLevel, LogThrottle};
 
-/// Counts failed logins by the address they come from. An address has 20 of them at once, and then 5
-/// a second. Beyond that, nobody looks at what it sends.
+/// Counts failed logins by client address. An address can fail 20 times in a burst, and then 5 times a
+/// second. Beyond that, its passwords and tokens are not even checked.
 ///
-/// A service with an old password that tries again and again stays below that, so it does not lock
-/// out others at its address. And 5 tries a second get nowhere with 16 characters.
+/// A service that keeps retrying an old password stays below this rate, so it does not lock out others
+/// at its address. At 5 tries a second, guessing 16 characters is hopeless.
 #[derive(Debug)]
 pub(crate) struct FailedLogins {
     addresses: Mutex<HashMap<LoginOrigin, Instant>>,
     lines: LogThrottle,
 }
 
-/// A listener and who comes to it: an address, an IPv6 network, or everybody on a unix socket.
+/// A listener and a client: an IPv4 address, an IPv6 network, or everybody on a unix socket.
 type LoginOrigin = (&'static str, Option<IpAddr>);
 
 impl FailedLogins {
@@ -29,15 +29,16 @@ impl FailedLogins {
         Self { addresses: Mutex::default(), lines: LogThrottle::new() }
     }
 
-    /// How long an address has to wait before it may try again, if it has to.
+    /// How long an address must wait before its next try, if at all.
     pub(crate) fn wait(&self, listener: ListenerKind, address: Option<IpAddr>) -> Option<Duration> {
         self.wait_at(listener, address, Instant::now())
     }
 
-    /// Takes note of a failure, and logs it unless there are too many.
+    /// Counts a failure, and logs it unless too many were logged recently.
     pub(crate) fn record_failure(&self, listener: ListenerKind, address: Option<IpAddr>) {
         self.record_failure_at(listener, address, Instant::now());
-        let from = address.map_or_else(|| "a unix socket".to_owned(), |it| it.to_string());
+        let from =
+            address.map_or_else(|| "a unix socket".to_owned(), |address| address.to_string());
         let message = format!("wrong password or token from {from} ({})", listener.name());
         let fields = [("listener", listener.name()), ("from", &*from)];
         self.lines.emit(LogLevel::Warn, "login_failed", &message, &fields);
@@ -50,7 +51,8 @@ impl FailedLogins {
         now: Instant,
     ) -> Option<Duration> {
         let addresses = self.addresses.lock();
-        // As long as there is room, an address that is not there has done nothing.
+        // The shared entry counts only while the table is full: before that, every address that has
+        // failed has an entry of its own.
         let others =
             || addresses.get(&overflow_origin(listener)).filter(|_| addresses.len() >= MOST);
         let until = addresses.get(&origin(listener, address)).or_else(others)?;
@@ -74,23 +76,24 @@ impl FailedLogins {
 
 fn origin(listener: ListenerKind, address: Option<IpAddr>) -> LoginOrigin {
     let address = address.map(|address| match address.to_canonical() {
-        // Whoever has one address of a network has all of it.
+        // A client with one address of an IPv6 network usually has all of them.
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
         address => address,
     });
     (listener.name(), address)
 }
 
-/// Where a listener counts addresses for which there is no room. Nobody comes from the address that stands
-/// for them.
+/// The entry that a listener's addresses share when the table is full. No client has the unspecified
+/// address.
 const fn overflow_origin(listener: ListenerKind) -> LoginOrigin {
     (listener.name(), Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
 }
 
+/// Entries in the table.
 const MOST: usize = 4_096;
-/// What a failure costs.
+/// The debt that a failure adds.
 const EACH: Duration = Duration::from_millis(200);
-/// What an address may owe: 20 failures.
+/// The debt up to which an address can try again: it is exceeded by the 20th failure.
 const BURST: Duration = Duration::from_millis(3_900);
 
 #[cfg(test)]
@@ -133,7 +136,7 @@ mod tests {
             logins.record_failure_at(RESP, Some(IpAddr::V4(number.into())), now);
         }
         assert!(logins.addresses.lock().len() <= MOST + 1);
-        // Addresses for which there is no room share one counter, as long as there is none.
+        // While the table is full, new addresses share one counter.
         let other = address("198.51.100.1");
         assert!(logins.wait_at(RESP, other, now).is_some());
         assert!(logins.wait_at(ListenerKind::Admin, other, now).is_none(), "another listener");

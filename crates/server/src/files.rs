@@ -1,4 +1,4 @@
-//! Follows files: their directories tell when one may have changed, their stamps whether it has.
+//! Follows files: a directory watch reports when one may have changed, and its metadata whether it has.
 
 mod watch;
 
@@ -14,31 +14,31 @@ use tokio::time::{Instant, sleep};
 
 use self::watch::DirectoryWatch;
 
-/// Looks at `subject` forever: now, when one of its files changes, and when `asked` is notified. Which
-/// files these are, `paths` says after each look.
+/// Calls `look` forever: now, when one of the files changes, and when `request` is notified. `paths`
+/// returns the files after each call, since `look` can change them.
 ///
-/// A file is looked at once it has been quiet for a moment and nobody is writing it any more, so
-/// that nobody sees half of it. Whether it has changed is also checked from time to time, since not
-/// every file system reports changes. A file that stays as it is is never read again.
+/// A change counts once the file has been quiet for a moment and no program writes it any more, so that
+/// `look` does not read half of it. Metadata is also checked periodically, since not every file system
+/// reports changes. An unchanged file is not read again.
 ///
-/// Whoever looks is told how to see, once it has read, that nobody has begun to write meanwhile: what
-/// it has read is worth nothing then, and it will look again.
+/// `look` gets a function to call after it has read. If that returns false, a write has begun meanwhile:
+/// `look` must discard what it has read, and will be called again.
 ///
-/// All that touches a file system is kept off the runtime's own thread: it may hang.
+/// All file system access runs off the runtime's own thread, because it can hang.
 pub(crate) async fn follow<T: Send + 'static>(
     subject: T,
     paths: impl Fn(&T) -> Vec<PathBuf> + Send,
-    asked: Arc<Notify>,
+    request: Arc<Notify>,
     look: impl Fn(T, &dyn Fn() -> bool) -> T + Clone + Send + 'static,
 ) {
     // This fails when the runtime is shutting down.
-    let Err(_) = try_follow(subject, paths, asked, LOOK_ANYWAY, look).await;
+    let Err(_) = try_follow(subject, paths, request, LOOK_ANYWAY, look).await;
 }
 
 async fn try_follow<T: Send + 'static>(
     mut subject: T,
     paths: impl Fn(&T) -> Vec<PathBuf> + Send,
-    asked: Arc<Notify>,
+    request: Arc<Notify>,
     anyway: Duration,
     look: impl Fn(T, &dyn Fn() -> bool) -> T + Clone + Send + 'static,
 ) -> Result<Infallible, JoinError> {
@@ -46,33 +46,32 @@ async fn try_follow<T: Send + 'static>(
     let mut files = WatchedFiles { watch: DirectoryWatch::new(&changed), paths: paths(&subject) };
     let mut is_quiet = true;
     let mut seen;
-    // Watch first, then look: a change in between wakes us up.
+    // Watch first, then read: a change in between wakes this task up.
     (files, seen) = spawn_blocking(move || files.stamps()).await?;
     loop {
         let look = look.clone();
         (files, seen, subject) = spawn_blocking(move || {
-            // Files that are written all the time are taken as they are.
+            // Files that are written without a pause are read as they are.
             let subject = look(subject, &|| !is_quiet || files.are_still(&seen));
             (files, seen, subject)
         })
         .await?;
         let now = paths(&subject);
         if now != files.paths {
-            // Whatever has become of the new ones since they were read shows when they are looked at
-            // once more.
+            // The new files were read before they were watched: read them again.
             files.paths = now;
             (files, seen) = spawn_blocking(move || files.stamps()).await?;
             continue;
         }
-        let mut is_asked = false;
-        while !is_asked {
-            is_asked = tokio::select! {
-                () = asked.notified() => true,
+        let mut is_requested = false;
+        while !is_requested {
+            is_requested = tokio::select! {
+                () = request.notified() => true,
                 () = changed.notified() => false,
                 () = sleep(anyway) => false,
             };
             let stamps;
-            (files, stamps, is_quiet) = wait_until_quiet(files, is_asked).await?;
+            (files, stamps, is_quiet) = wait_until_quiet(files, is_requested).await?;
             if std::mem::replace(&mut seen, stamps) != seen {
                 break;
             }
@@ -80,11 +79,11 @@ async fn try_follow<T: Send + 'static>(
     }
 }
 
-/// Waits until the files are quiet, and until nobody writes them, but not for ever: a writer may be
-/// one that never stops. Whoever asks for a file has written it. Returns whether they are quiet.
+/// Waits until the files are quiet and no program writes them, but not forever: some writers never stop.
+/// An operator who requests a reload has finished writing. Returns whether the files are quiet.
 async fn wait_until_quiet(
     mut files: WatchedFiles,
-    is_asked: bool,
+    is_requested: bool,
 ) -> Result<(WatchedFiles, Vec<Option<FileStamp>>, bool), JoinError> {
     let latest = Instant::now() + PATIENCE;
     let (mut before, mut stamps, mut is_written);
@@ -97,7 +96,7 @@ async fn wait_until_quiet(
             (files, stamps, is_written)
         })
         .await?;
-        let is_quiet = stamps == before && (is_asked || !is_written);
+        let is_quiet = stamps == before && (is_requested || !is_written);
         if is_quiet || Instant::now() >= latest {
             return Ok((files, stamps, is_quiet));
         }
@@ -105,27 +104,27 @@ async fn wait_until_quiet(
     }
 }
 
-/// The files, and what watches them.
+/// The files, and the watch on their directories.
 struct WatchedFiles {
     watch: DirectoryWatch,
     paths: Vec<PathBuf>,
 }
 
 impl WatchedFiles {
-    /// What the files are now, and watched from now on.
+    /// Watches the files, and returns their current stamps.
     fn stamps(mut self) -> (Self, Vec<Option<FileStamp>>) {
         self.watch.cover(&self.paths);
         let stamps = self.paths.iter().map(|path| FileStamp::of(path)).collect();
         (self, stamps)
     }
 
-    /// Whether they are what they were.
+    /// Whether the files still have these stamps.
     fn are_still(&self, stamps: &[Option<FileStamp>]) -> bool {
         self.paths.iter().map(|path| FileStamp::of(path)).eq(stamps.iter().cloned())
     }
 }
 
-/// Other for another version of a file, whether it was replaced, rewritten or allowed to be read.
+/// The metadata that differs when a file is replaced, rewritten, or becomes readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FileStamp {
     id: (u64, u64),
@@ -136,19 +135,21 @@ struct FileStamp {
 
 impl FileStamp {
     fn of(path: &Path) -> Option<Self> {
-        let it = path.metadata().ok()?;
+        let metadata = path.metadata().ok()?;
         Some(Self {
-            id: (it.dev(), it.ino()),
-            size: it.size(),
-            written: (it.mtime(), it.mtime_nsec()),
-            changed: (it.ctime(), it.ctime_nsec()),
+            id: (metadata.dev(), metadata.ino()),
+            size: metadata.size(),
+            written: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         })
     }
 }
 
-/// Longer than a file system's clock stands still: what is written after a look has another stamp.
+/// Longer than a tick of a file system's clock: a later write gets another stamp.
 const QUIET_TIME: Duration = Duration::from_millis(20);
+/// How long to wait for a writer to finish.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often metadata is checked without a report of a change.
 const LOOK_ANYWAY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
-//! Properties of what reads hostile bytes. The targets in `fuzz/` search for inputs that break them, and
-//! ordinary tests hold them to the corpora.
+//! Properties of the parsers of untrusted bytes. The targets in `fuzz/` search for inputs that violate
+//! them, and ordinary tests check them on the corpora.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a property panics")]
 
 use crate::framing;
 use crate::transport::{grpc, resp};
 
-/// HTTP/1: requests end where hyper sees them end. HTTP/2: portions do not matter.
+/// HTTP/1: requests end where hyper sees them end. HTTP/2: the sizes of reads do not matter.
 pub fn framing(bytes: &[u8]) {
     framing::fuzz::http1(bytes);
     framing::fuzz::http2(bytes);
 }
 
-/// A connection of the Redis protocol is answered in it, and takes little memory.
+/// A Redis connection gets valid replies, and uses little memory.
 pub fn resp(bytes: &[u8]) {
     resp::fuzz::connection(bytes);
 }
 
-/// A message of Envoy's is understood, or refused in few words.
+/// A message from Envoy is either read, or refused with a short error.
 pub fn envoy(bytes: &[u8]) {
     grpc::fuzz::message(bytes);
 }

@@ -1,4 +1,4 @@
-//! A connection on which nothing is under way: it has no buffer, and little else.
+//! Idle connections: waiting for the next request without holding a buffer, and closing gracefully.
 
 use std::future::{Future, poll_fn};
 use std::mem::MaybeUninit;
@@ -13,59 +13,59 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::framing::goaway;
 use crate::seats::{IdleSeat, Seat};
 
-/// How a rest ends.
+/// How an idle period ends.
 #[derive(Debug, PartialEq, Eq)]
 pub enum IdleEnd {
-    /// With the first bytes of whatever comes next.
+    /// The client sent these bytes.
     Received(Vec<u8>),
-    /// The server closes.
+    /// The server is shutting down.
     ServerClosing,
-    /// The client has left or was silent for too long, or somebody else needs its seat.
+    /// The client closed, was silent for too long, or must give up its seat.
     Closed,
 }
 
-/// Rests until the client says something, at most `until`. The seat may be wanted `from` then on.
+/// Waits until the client sends something, at most `until`. The seat can be taken away after `from`.
 pub async fn wait_idle<IO>(io: &mut IO, seat: &mut Seat, from: Instant, until: Instant) -> IdleEnd
 where
     IO: AsyncRead + Unpin,
 {
-    // Once.
-    let (mut told, was_told) = (pin!(seat.wait_must_close()), seat.is_notified());
+    // A connection is notified of the shutdown only once.
+    let (mut closing, was_notified) = (pin!(seat.wait_must_close()), seat.is_notified());
     let mut silence = pin!(sleep_until(until));
-    // Most clients that have just come have asked already, and do not rest.
-    let mut rest = None;
-    let stirred = poll_fn(|cx| {
-        if let Poll::Ready(heard) = poll_first_bytes(io, cx) {
-            return Poll::Ready(Some(heard));
+    // Created late: most new connections have sent a request already, and are never idle.
+    let mut idle = None;
+    let end = poll_fn(|cx| {
+        if let Poll::Ready(end) = poll_first_bytes(io, cx) {
+            return Poll::Ready(Some(end));
         }
-        let rest = rest.get_or_insert_with(|| seat.idle(from));
-        if rest.poll_wanted(cx).is_ready() {
+        let idle = idle.get_or_insert_with(|| seat.idle(from));
+        if idle.poll_wanted(cx).is_ready() {
             return Poll::Ready(None);
         }
-        if !was_told && told.as_mut().poll(cx).is_ready() {
+        if !was_notified && closing.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Some(IdleEnd::ServerClosing));
         }
         silence.as_mut().poll(cx).map(|()| Some(IdleEnd::Closed))
     })
     .await;
-    if rest.is_some_and(IdleSeat::end) || stirred == Some(IdleEnd::ServerClosing) {
+    if idle.is_some_and(IdleSeat::end) || end == Some(IdleEnd::ServerClosing) {
         seat.mark_notified();
     }
-    match stirred {
-        Some(stirred @ (IdleEnd::Received(_) | IdleEnd::Closed)) => stirred,
-        // What has arrived by now is answered: the runtime may not have seen it yet.
-        asked => {
+    match end {
+        Some(end @ (IdleEnd::Received(_) | IdleEnd::Closed)) => end,
+        // A request that has arrived by now is answered: the runtime may not have noticed it yet.
+        closing => {
             yield_now().await;
             match poll_fn(|cx| Poll::Ready(poll_first_bytes(io, cx))).await {
-                Poll::Ready(heard) => heard,
-                Poll::Pending => asked.unwrap_or(IdleEnd::Closed),
+                Poll::Ready(end) => end,
+                Poll::Pending => closing.unwrap_or(IdleEnd::Closed),
             }
         }
     }
 }
 
 fn poll_first_bytes(io: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> Poll<IdleEnd> {
-    // Here and not in the connection: nothing is kept while there is nothing to read.
+    // On the stack and not in the connection: an idle connection keeps no buffer.
     let mut chunk = [const { MaybeUninit::uninit() }; CHUNK];
     let mut chunk = ReadBuf::uninit(&mut chunk);
     Pin::new(io).poll_read(cx, &mut chunk).map(|read| match read {
@@ -74,21 +74,21 @@ fn poll_first_bytes(io: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> 
     })
 }
 
-/// Ends a connection on which nothing is under way, so that the client sees an end and not an error.
+/// Shuts an idle connection down, so that the client sees the end of the stream and not an error.
 pub async fn close_idle(mut io: impl AsyncWrite + Unpin) {
     let _ = timeout(LEAVE, io.shutdown()).await;
 }
 
-/// The same for HTTP/2: the client is told which requests were answered, and may make all others
-/// elsewhere.
+/// The same for HTTP/2: a GOAWAY frame says which requests were answered, so that the client can retry
+/// the others elsewhere.
 pub async fn close_idle_http2(mut io: impl AsyncWrite + Unpin, last_stream: u32) {
     let _ = timeout(LEAVE, io.write_all(&goaway(last_stream))).await;
     close_idle(io).await;
 }
 
-/// More than most requests have. The rest of a long one is read by whoever answers it.
+/// More than most requests have. The transport reads the rest of a longer one.
 const CHUNK: usize = 4 << 10;
-/// Something may have to be written at the end, and the client may not read.
+/// A shutdown can have to write (TLS, GOAWAY), and the client may not read.
 const LEAVE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -111,15 +111,15 @@ mod tests {
         let (mut client, mut server) = duplex(64);
         let now = Instant::now();
         client.write_all(b"PING").await.unwrap();
-        let heard = wait_idle(&mut server, &mut seat, now, now + MINUTE).await;
-        assert_eq!(heard, IdleEnd::Received(b"PING".to_vec()));
+        let end = wait_idle(&mut server, &mut seat, now, now + MINUTE).await;
+        assert_eq!(end, IdleEnd::Received(b"PING".to_vec()));
         assert_eq!(wait_idle(&mut server, &mut seat, now, now + MINUTE).await, IdleEnd::Closed);
         assert_eq!(now.elapsed(), MINUTE);
         close.send_replace(true);
         let until = Instant::now() + MINUTE;
         assert_eq!(wait_idle(&mut server, &mut seat, now, until).await, IdleEnd::ServerClosing);
         assert!(seat.must_close());
-        // It is told once.
+        // The shutdown is reported once.
         assert_eq!(wait_idle(&mut server, &mut seat, now, until).await, IdleEnd::Closed);
         assert_eq!(Instant::now(), until);
         drop(client);
@@ -132,31 +132,31 @@ mod tests {
     async fn who_is_in_the_way_leaves_at_once_unless_it_has_just_asked() {
         for asks in [false, true] {
             let (_open, closing) = watch::channel(false);
-            let room = Arc::new(SeatPool::new(&ListenerConfig {
+            let seats = Arc::new(SeatPool::new(&ListenerConfig {
                 max_connections: 1,
                 ..ListenerConfig::default()
             }));
-            let SeatOutcome::Seated(hold) = room.request_seat(None) else { panic!("a seat") };
-            let mut seat = Seat::new(closing, hold);
+            let SeatOutcome::Seated(guard) = seats.request_seat(None) else { panic!("a seat") };
+            let mut seat = Seat::new(closing, guard);
             let (mut client, mut server) = duplex(64);
             let start = Instant::now();
-            let resting = async {
-                let stirred = wait_idle(&mut server, &mut seat, start, start + MINUTE).await;
-                (stirred, seat.must_close(), drop(seat))
+            let idle = async {
+                let end = wait_idle(&mut server, &mut seat, start, start + MINUTE).await;
+                (end, seat.must_close(), drop(seat))
             };
             let newcomer = async {
                 tokio::time::sleep(QUIET).await;
                 if asks {
                     client.write_all(b"PING").await.unwrap();
                 }
-                let SeatOutcome::Queued(ticket) = room.request_seat(None) else {
+                let SeatOutcome::Queued(request) = seats.request_seat(None) else {
                     panic!("no seat")
                 };
-                ticket.seat().await.unwrap()
+                request.seat().await.unwrap()
             };
-            let ((stirred, is_told, ()), _seat) = tokio::join!(resting, newcomer);
-            let said = if asks { IdleEnd::Received(b"PING".to_vec()) } else { IdleEnd::Closed };
-            assert_eq!((stirred, is_told), (said, true));
+            let ((end, must_close, ()), _seat) = tokio::join!(idle, newcomer);
+            let expected = if asks { IdleEnd::Received(b"PING".to_vec()) } else { IdleEnd::Closed };
+            assert_eq!((end, must_close), (expected, true));
             assert_eq!(start.elapsed(), QUIET);
             close_idle(server).await;
             assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0);

@@ -1,8 +1,9 @@
-//! Who else is there: instances sign a list in the store that they share, and read it.
+//! The roster of instances: each instance registers in the shared store, and reads who else is there.
 //!
-//! An instance learns from it how many they are and which of them it is, and so its part of each limit
-//! while the store is away. And it warns of what nobody else would notice: instances that count
-//! apart because their secrets differ, or decide differently because their files do.
+//! From the roster, an instance learns how many instances share the limits and its own number among
+//! them, and so its share of each limit while the store is unavailable. It also warns of mistakes that
+//! would otherwise go unnoticed: instances that count apart because their secrets differ, or decide
+//! differently because their files do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,42 +15,42 @@ use tokio::time::sleep;
 use crate::App;
 use crate::log::{self, LogLevel};
 
-/// What an instance knows of the others.
+/// An instance's view of the roster.
 #[derive(Debug)]
 pub struct InstanceRoster {
-    /// Its name on the list.
+    /// The random name of this instance in the roster.
     name: String,
     host: String,
     secret: u16,
     expected: u32,
-    /// How many share the limits, and which of them this one is.
+    /// How many instances share the limits, and the number of this one.
     share: Option<(u32, u32)>,
-    /// Since when fewer have been seen, and the most of these.
+    /// Since when fewer instances have been seen, and the largest share seen since.
     fewer: Option<(Timestamp, (u32, u32))>,
     excess: DelayedWarning,
     secrets: DelayedWarning,
     plans: DelayedWarning,
 }
 
-/// What an instance says of itself.
+/// The entry of an instance in the roster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct InstanceEntry {
     host: String,
-    /// So little of its hash that nobody can tell a good guess by it.
+    /// Sixteen bits of the secret's hash: too few to confirm a guess of the secret.
     secret: u16,
     plan: u64,
 }
 
-/// What follows from the list.
+/// The conclusions from reading the roster.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RosterFindings {
-    /// How many instances share the limits, and which of them this one is.
+    /// How many instances share the limits, and the number of this one.
     share: Option<(u32, u32)>,
     warnings: Vec<String>,
 }
 
 impl InstanceRoster {
-    /// Of an instance whose store has this secret, and that was told how many share its limits.
+    /// The roster of an instance with this store secret, which expects `expected_nodes` instances.
     pub fn new(secret: [u8; 16], expected_nodes: u32) -> Self {
         Self {
             name: format!("{:?}", KeyHasher::random().fingerprint("instance")),
@@ -64,8 +65,8 @@ impl InstanceRoster {
         }
     }
 
-    /// Signs the list and reads it: `app` has its part of the limits from then on. Returns what is
-    /// wrong, once for each time that it begins to be.
+    /// Registers this instance and reads the roster, which sets the share of `app`. Returns new warnings:
+    /// each is returned once while its cause lasts.
     pub async fn sign_and_read<S: Store + SharedSettings>(
         &mut self,
         app: &App<S>,
@@ -78,9 +79,9 @@ impl InstanceRoster {
             .map_or(0, |source| KeyHasher::shared([0; 16]).fingerprint(source.text()).high());
         let own = InstanceEntry { host: self.host.clone(), secret: self.secret, plan };
         let text = serde_json::to_vec(&own).unwrap_or_default();
-        let signed = app.limiter().store().register_instance(&self.name, &text, LASTS).await;
-        // Nobody could sign meanwhile.
-        let list = signed.inspect_err(|_| self.fewer = None)?;
+        let registered = app.limiter().store().register_instance(&self.name, &text, LASTS).await;
+        // While the store is away no instance can register, so missing ones prove nothing.
+        let list = registered.inspect_err(|_| self.fewer = None)?;
         let findings = self.read(&own, &list, app.metrics().now());
         if let Some((nodes, number)) = findings.share {
             app.limiter().set_share(nodes, number);
@@ -94,54 +95,54 @@ impl InstanceRoster {
         list: &[SettingEntry],
         now: Timestamp,
     ) -> RosterFindings {
-        let readable = |notice: &'_ SettingEntry| {
-            let entry: InstanceEntry = serde_json::from_slice(&notice.text).ok()?;
-            Some((notice.name.clone(), entry))
+        let parse = |setting: &'_ SettingEntry| {
+            let entry: InstanceEntry = serde_json::from_slice(&setting.text).ok()?;
+            Some((setting.name.clone(), entry))
         };
-        let all: Vec<(String, InstanceEntry)> = list.iter().filter_map(readable).collect();
+        let all: Vec<(String, InstanceEntry)> = list.iter().filter_map(parse).collect();
         let (ours, strangers): (Vec<_>, Vec<_>) =
             all.iter().partition(|(_, entry)| entry.secret == own.secret);
         let hosts = |entries: &[&(String, InstanceEntry)]| {
-            let mut hosts: Vec<&str> = entries.iter().map(|(_, it)| &*it.host).collect();
+            let mut hosts: Vec<&str> = entries.iter().map(|(_, entry)| &*entry.host).collect();
             hosts.sort_unstable();
             hosts.dedup();
             hosts.truncate(MOST_HOSTS);
             hosts.join(", ")
         };
         let count = u32::try_from(ours.len()).unwrap_or(u32::MAX);
-        let place = ours.iter().position(|(name, _)| *name == self.name);
+        let position = ours.iter().position(|(name, _)| *name == self.name);
         let mut warnings = Vec::new();
         if self.excess.is_due(count > self.expected, now) {
             warnings.push(format!(
-                "{count} instances share the limits, and --expected-nodes says {}: expected \
-                 --expected-nodes {count}. One that starts while the store is away knows no better, and \
-                 enforces too large a part of each limit",
+                "{count} instances share the limits, but --expected-nodes is {}: expected \
+                 --expected-nodes {count}. An instance that starts while the store is unavailable \
+                 relies on this number, and would admit too large a share of each limit",
                 self.expected
             ));
         }
         if self.secrets.is_due(!strangers.is_empty(), now) {
             warnings.push(format!(
                 "another secret is in use at {}, on the same store: instances with different secrets \
-                 count apart. Expected the same TIDEGATE_SECRET or --secret-file everywhere, unless it \
-                 is another deployment",
+                 do not share counters. Expected the same TIDEGATE_SECRET or --secret-file everywhere, \
+                 unless that is another deployment",
                 hosts(&strangers)
             ));
         }
-        let others: Vec<_> = ours.into_iter().filter(|(_, it)| it.plan != own.plan).collect();
+        let others: Vec<_> = ours.into_iter().filter(|(_, entry)| entry.plan != own.plan).collect();
         if self.plans.is_due(!others.is_empty(), now) {
             warnings.push(format!(
                 "another configuration is in use at {}, for more than {A_DEPLOY_TAKES}: expected the \
-                 same file at all instances that share counters",
+                 same file on all instances that share counters",
                 hosts(&others)
             ));
         }
-        let number = place.and_then(|place| u32::try_from(place).ok());
+        let number = position.and_then(|position| u32::try_from(position).ok());
         let share = number.map(|number| self.steady_share((count.max(self.expected), number), now));
         RosterFindings { share, warnings }
     }
 
-    /// Others may only be missing because the list was lost, or the store away for longer than they
-    /// stay on it: they count until they have had the time to sign again.
+    /// Delays a larger share. Instances can be missing only because the store lost the roster, or was
+    /// away until their entries expired: they count until they have had the time to register again.
     fn steady_share(&mut self, seen: (u32, u32), now: Timestamp) -> (u32, u32) {
         let Some(share) = self.share.filter(|share| seen.0 < share.0) else {
             (self.share, self.fewer) = (Some(seen), None);
@@ -158,7 +159,7 @@ impl InstanceRoster {
     }
 }
 
-/// Something that may be wrong. It is said once, when it has lasted.
+/// A condition that is reported once, after it has lasted for a while.
 #[derive(Debug)]
 struct DelayedWarning {
     patience: Span,
@@ -171,8 +172,8 @@ impl DelayedWarning {
         Self { patience, since: None, is_reported: false }
     }
 
-    fn is_due(&mut self, is_so: bool, now: Timestamp) -> bool {
-        if !is_so {
+    fn is_due(&mut self, is_wrong: bool, now: Timestamp) -> bool {
+        if !is_wrong {
             *self = Self::after(self.patience);
             return false;
         }
@@ -182,14 +183,14 @@ impl DelayedWarning {
 }
 
 impl<S: Store + SharedSettings + 'static> App<S> {
-    /// Is one of the instances on the list, forever. `expected_nodes` is how many there should be. Does
-    /// nothing where no other process sees the counters.
+    /// Keeps this instance in the roster forever. `expected_nodes` is the configured number of
+    /// instances. Does nothing if the store is not shared with other processes.
     pub async fn follow_instances(self: Arc<Self>, expected_nodes: u32) {
         let Some(secret) = self.limiter().store().shared_secret() else { return };
-        let mut roll = InstanceRoster::new(secret, expected_nodes);
+        let mut roster = InstanceRoster::new(secret, expected_nodes);
         loop {
-            // A store that does not answer is reported by those who need its answers.
-            for warning in roll.sign_and_read(&self).await.unwrap_or_default() {
+            // A store that does not answer is reported elsewhere, by the limiter.
+            for warning in roster.sign_and_read(&self).await.unwrap_or_default() {
                 log::emit(LogLevel::Warn, "instances", &warning, &[]);
             }
             sleep(SIGN_EVERY).await;
@@ -197,20 +198,20 @@ impl<S: Store + SharedSettings + 'static> App<S> {
     }
 }
 
-/// What people call this machine.
+/// The name of this machine.
 fn host() -> String {
-    let said = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let said = said.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
-    match said.trim() {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    match name.trim() {
         "" => "a host without a name".to_owned(),
-        name => name.chars().filter(|it| !it.is_control()).take(LONGEST_HOST).collect(),
+        name => name.chars().filter(|c| !c.is_control()).take(LONGEST_HOST).collect(),
     }
 }
 
 const SIGN_EVERY: Duration = Duration::from_secs(5);
-/// An instance may miss a few rounds before it is taken for gone.
+/// An instance can miss a few rounds before its entry expires.
 const LASTS: Span = Span::from_secs(20);
-/// While instances are replaced one by one, there may be more of them, with different files.
+/// During a rolling deploy there can be more instances than usual, with different files.
 const A_DEPLOY_TAKES: Span = Span::from_secs(120);
 const LONGEST_HOST: usize = 64;
 /// How many hosts a warning names.
@@ -225,12 +226,12 @@ mod tests {
     }
 
     fn list(entries: &[(&str, &InstanceEntry)]) -> Vec<SettingEntry> {
-        let notice = |(name, entry): &(&str, &InstanceEntry)| SettingEntry {
+        let setting = |(name, entry): &(&str, &InstanceEntry)| SettingEntry {
             name: (*name).to_owned(),
             text: serde_json::to_vec(entry).unwrap(),
             left: LASTS,
         };
-        entries.iter().map(notice).collect()
+        entries.iter().map(setting).collect()
     }
 
     fn roll(expected: u32) -> (InstanceRoster, InstanceEntry) {
@@ -249,10 +250,10 @@ mod tests {
         let stranger = entry("there", own.secret ^ 1, 7);
         let all = list(&[("a", &own), ("aa", &stranger), ("b", &own), ("c", &own)]);
         assert_eq!(roll.read(&own, &all, THEN).share, Some((3, 1)));
-        // As many as were expected, even if some are not there.
+        // At least as many as expected, even if some are missing.
         let alone = list(&[("b", &own)]);
         assert_eq!(self::roll(2).0.read(&own, &alone, THEN).share, Some((2, 0)));
-        // Not on the list, so it has no number.
+        // Not in the roster, so this instance has no number.
         assert_eq!(roll.read(&own, &list(&[("a", &own)]), THEN).share, None);
     }
 
@@ -262,14 +263,14 @@ mod tests {
         let all = list(&[("a", &own), ("b", &own), ("c", &own)]);
         let (two, alone) = (list(&[("a", &own), ("b", &own)]), list(&[("b", &own)]));
         assert_eq!(roll.read(&own, &all, THEN).share, Some((3, 1)));
-        // The store was away for long, and this one is the first to sign again.
+        // The store was away for long, and this instance is the first to register again.
         let nearly = LATER + Span::from_secs(19);
         assert_eq!(roll.read(&own, &alone, LATER).share, Some((3, 1)));
         assert_eq!(roll.read(&own, &two, nearly).share, Some((3, 1)));
-        // They are there again, so all the time begins anew.
+        // All are back, so the wait starts over.
         assert_eq!(roll.read(&own, &all, nearly).share, Some((3, 1)));
         assert_eq!(roll.read(&own, &two, nearly).share, Some((3, 1)));
-        // As many as were seen in all that time.
+        // The most that were seen during the wait.
         assert_eq!(roll.read(&own, &alone, nearly + LASTS).share, Some((2, 1)));
         assert_eq!(roll.read(&own, &alone, nearly + LASTS).share, Some((2, 1)));
         assert_eq!(roll.read(&own, &alone, nearly + LASTS + LASTS).share, Some((1, 0)));
@@ -283,7 +284,7 @@ mod tests {
         let warnings = roll.read(&own, &all, LATER).warnings;
         assert!(warnings[0].contains("3 instances") && warnings[0].contains("--expected-nodes 3"));
         assert!(roll.read(&own, &all, LATER + LASTS).warnings.is_empty());
-        // A deploy that goes by.
+        // A deploy that ends in time.
         let alone = list(&[("b", &own)]);
         assert!(roll.read(&own, &alone, LATER).warnings.is_empty());
         assert!(roll.read(&own, &all, LATER).warnings.is_empty());

@@ -1,4 +1,4 @@
-//! A stream that comes back.
+//! A stream that returns to its lender when the borrower drops it.
 
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream for somebody who does not give it back, such as hyper: it goes back when this is dropped.
+/// A stream for a borrower that never returns streams, such as hyper: dropping it returns it.
 pub struct LentStream<IO> {
     io: Option<IO>,
     back: Arc<Mutex<Option<IO>>>,
 }
 
-/// Where a stream comes back to.
+/// The slot to which a lent stream returns.
 pub struct StreamLender<IO>(Arc<Mutex<Option<IO>>>);
 
 /// Lends a stream.
@@ -50,7 +50,7 @@ impl<IO> Drop for LentStream<IO> {
 }
 
 impl<IO: Unpin> LentStream<IO> {
-    /// It is there until the drop.
+    /// The stream, which is present until the drop.
     fn io(&mut self) -> io::Result<Pin<&mut IO>> {
         self.io.as_mut().map(Pin::new).ok_or_else(|| ErrorKind::NotConnected.into())
     }

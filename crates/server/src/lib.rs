@@ -1,9 +1,8 @@
-//! The server: one limiter behind several listeners.
+//! The server: one limiter behind several listeners, each with its own protocol.
 //!
 //! [`Server`] opens listeners and runs them on one worker per core. [`serve`] runs a single HTTP
 //! listener: it takes a listener and a future that ends it, so that a test can use port 0 and a
-//! program its signals. Requests become decisions in [`App`]; everything about bytes stays in the
-//! transports.
+//! program its signals. [`App`] turns requests into decisions; the transports handle the bytes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -14,13 +13,13 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 //! let app = Arc::new(App::demo(MemoryStore::new())?);
-//! let shutdown = async { /* until somebody says stop */ };
+//! let shutdown = async { /* resolves when the server should stop */ };
 //! serve(listener, app, ListenerConfig::default(), shutdown).await;
 //! # Ok(())
 //! # }
 //! ```
 
-// What is to be said goes through `log`: anything else among its lines is no JSON.
+// All output goes through `log`: a line printed past it would break the JSON format.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod accept;

@@ -1,9 +1,9 @@
-//! What the limits of a policy are called where operators look.
+//! The names of a policy's limits in metrics and in the admin API.
 
 use tidegate::Rule;
 
-/// A name for each: its rate, followed by the algorithm if another limit has the same rate. No two
-/// are alike, since Prometheus rejects a page with a duplicate series.
+/// Names each limit by its rate, followed by the algorithm if another limit has the same rate. Names are
+/// unique, since Prometheus rejects a page with a duplicate series.
 pub(crate) fn limit_names(rules: &[Rule]) -> Vec<String> {
     let rates: Vec<String> = rules.iter().map(|rule| rule.limit.rate()).collect();
     let names = rules.iter().zip(&rates).map(|(rule, rate)| {
@@ -13,7 +13,7 @@ pub(crate) fn limit_names(rules: &[Rule]) -> Vec<String> {
     numbered(&names.collect::<Vec<_>>())
 }
 
-/// Nothing stops a file from listing the same limit twice.
+/// Numbers duplicate names: a file can list the same limit twice.
 fn numbered(names: &[String]) -> Vec<String> {
     let numbered = names.iter().enumerate().map(|(index, name)| {
         let earlier = names.iter().take(index).filter(|other| *other == name).count();

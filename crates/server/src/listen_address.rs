@@ -1,4 +1,4 @@
-//! Where to listen.
+//! Listen addresses as users write them, and the errors of opening one.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A place to listen: `host:port`, or `unix:/path`. Port 0 picks a free one.
+/// An address to listen on: `host:port`, or `unix:/path`. Port 0 picks a free port.
 ///
 /// ```
 /// use tidegate_server::ListenAddress;
@@ -36,7 +36,7 @@ impl FromStr for ListenAddress {
                 path => Ok(Self::Unix(path.into())),
             };
         }
-        // A name is looked up when it is needed; here only what could never be one is refused.
+        // Host names are resolved later; only what can never be an address is refused here.
         let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
         match port.map(|(_, port)| port.parse::<u16>()) {
             Some(Ok(_)) => Ok(Self::Tcp(text.to_owned())),
@@ -72,32 +72,32 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Why it is not possible to listen there.
+/// Why a listener could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// It is not a valid address.
+    /// The text is not a valid address.
     #[error(
         "{0:?} is not an address: expected host:port, such as 127.0.0.1:8080, or unix:/path/of.sock"
     )]
     NotAnAddress(String),
-    /// The system refuses.
+    /// The system refuses to listen there.
     #[error("cannot listen on {address:?}: {error}{}", hint(error))]
     Unavailable {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// What to check.
+/// What the user should check.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::AddrInUse => "; expected an address on which nobody listens",
+        ErrorKind::AddrInUse => "; expected an address that is not in use",
         ErrorKind::AddrNotAvailable => "; expected an address of this machine",
         ErrorKind::PermissionDenied => {
-            "; expected a port from 1024 on, a directory that we may write to, or more rights"
+            "; expected a port above 1023, a writable directory, or more privileges"
         }
         _ => "",
     }

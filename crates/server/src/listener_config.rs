@@ -1,25 +1,26 @@
-//! The bounds of a listener.
+//! The configuration of a listener: its limits, timeouts and client rights.
 
 use std::time::Duration;
 
 use crate::ClientRights;
 use crate::resp::Password;
 
-/// The bounds of one listener, across all workers. No client can exhaust them for others: see
-/// [`max_connections_per_client`](Self::max_connections_per_client).
+/// The configuration of one listener, for all workers together. No client can take all connections away
+/// from others: see [`max_connections_per_client`](Self::max_connections_per_client).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerConfig {
-    /// Connections at a time. Defaults to 10,000. When all are taken, the client that has the most
-    /// gives one up to a client that has fewer: first one that is silent, then one that has not
-    /// finished asking. If nobody can make way, up to a tenth as many wait, and others are refused.
+    /// The most connections at a time. Defaults to 10,000. When all are taken, the client with the most
+    /// connections gives one up to a client with fewer: first an idle one, then one whose request is
+    /// incomplete. If none can be evicted, up to a tenth as many connections wait, and others are refused.
     pub max_connections: usize,
     /// How many connections a client keeps when all are taken, whatever it does with them: beyond
-    /// that, requests under way are cut off for others. A client is an IPv4 address, or an IPv6
-    /// network of 64 bits. Defaults to a tenth of all, and at least 8; by default it does not hold for
-    /// loopback addresses. It never holds for trusted proxies and unix sockets, which speak for many.
+    /// that, requests in progress are cut off in favour of other clients. A client is an IPv4 address, or
+    /// a /64 network of IPv6. Defaults to a tenth of all connections, and at least 8; the default does not
+    /// apply to loopback addresses. It never applies to trusted proxies and unix sockets, which carry the
+    /// requests of many clients.
     pub max_connections_per_client: Option<usize>,
-    /// From a request's first byte, or from the connection, to the end of its head; for a TLS
-    /// handshake too. Defaults to 5 seconds.
+    /// From a request's first byte, or from the start of the connection, to the end of its head. Also
+    /// limits a TLS handshake. Defaults to 5 seconds.
     pub header_timeout: Duration,
     /// From the end of a request's head to the end of its body. Defaults to 5 seconds.
     pub body_timeout: Duration,
@@ -34,15 +35,15 @@ pub struct ListenerConfig {
     /// gRPC: whether each descriptor of a request is charged on its own, even if another one is
     /// over its limit, as envoyproxy/ratelimit does. By default all are charged or none.
     pub charge_each: bool,
-    /// How long to go on as before once told to stop, with `/readyz` failing, so that a load
-    /// balancer can turn away. Defaults to zero.
+    /// How long a stopping server serves as before with `/readyz` failing, so that load balancers take it
+    /// out of rotation. Defaults to zero.
     pub drain_delay: Duration,
-    /// How long requests in flight may take after that. Defaults to 10 seconds.
+    /// How long requests in flight can take after that. Defaults to 10 seconds.
     pub drain_timeout: Duration,
-    /// What clients may do besides asking. Defaults to nothing.
+    /// What clients can do besides checks. Defaults to nothing.
     pub rights: ClientRights,
-    /// HTTP on a loopback address: the names in `Host` that are answered, besides those of this machine
-    /// and addresses. Any other name may be one that somebody else's DNS points here.
+    /// HTTP on a loopback address: the names accepted in `Host`, besides addresses and the names of this
+    /// machine. Any other name could be a DNS rebinding attack.
     pub http_hosts: Vec<String>,
     /// The password that Redis clients must send. Defaults to none.
     pub resp_password: Option<Password>,

@@ -1,4 +1,4 @@
-//! The files that a plan names: keys of tokens, certificates, secrets.
+//! The files that a plan names, such as token keys, certificates and secrets.
 
 use std::fmt;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files and what was in them, so that a change shows by their contents.
+/// A set of files with the contents they had when read, to detect changes.
 ///
 /// ```
 /// use tidegate_server::NamedFiles;
@@ -27,7 +27,7 @@ pub struct NamedFiles(Vec<NamedFile>);
 #[derive(Clone, PartialEq, Eq)]
 struct NamedFile {
     path: PathBuf,
-    /// `None` if it could not be read.
+    /// `None` if the file could not be read.
     contents: Option<Arc<[u8]>>,
 }
 
@@ -35,11 +35,11 @@ impl NamedFiles {
     /// The largest file that is read.
     pub const MAX_BYTES: u64 = 1 << 20;
 
-    /// Reads a file and remembers what was in it. A file that is read again has the same contents: one
-    /// look sees one version of it.
+    /// Reads a file and remembers its contents. Reading it again returns the same contents, so that one
+    /// pass sees one version of each file.
     pub fn read(&mut self, path: &Path) -> io::Result<Arc<[u8]>> {
-        let known = self.0.iter().find(|it| it.path == path);
-        if let Some(contents) = known.and_then(|it| it.contents.clone()) {
+        let known = self.0.iter().find(|file| file.path == path);
+        if let Some(contents) = known.and_then(|file| file.contents.clone()) {
             return Ok(contents);
         }
         let read = read_bounded(path);
@@ -50,18 +50,18 @@ impl NamedFiles {
         read
     }
 
-    /// Whether the contents of any of them are others by now.
+    /// Whether any of the files has other contents now.
     pub fn have_changed(&self) -> bool {
-        self.0.iter().any(|it| read_bounded(&it.path).ok() != it.contents)
+        self.0.iter().any(|file| read_bounded(&file.path).ok() != file.contents)
     }
 
-    /// Where they are.
+    /// The paths of the files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter().map(|it| it.path.as_path())
+        self.0.iter().map(|file| file.path.as_path())
     }
 
-    /// Adds others. A file that is in both was read twice, and maybe in two versions: both are kept,
-    /// so that one of them has changed.
+    /// Adds other files. A file in both sets was read twice, perhaps in two versions: both are kept, so
+    /// that the difference counts as a change.
     pub fn extend(&mut self, others: &Self) {
         for other in &others.0 {
             if !self.0.contains(other) {
@@ -71,7 +71,7 @@ impl NamedFiles {
     }
 }
 
-/// Shows no contents: they may be secret.
+/// Omits the contents, which may be secret.
 impl fmt::Debug for NamedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("NamedFile").field(&self.path).finish()

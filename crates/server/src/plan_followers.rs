@@ -1,4 +1,4 @@
-//! Who goes by more of a plan than its limits, and is asked before it takes effect.
+//! Plan followers: components that prepare for a new plan, and can refuse it, before it takes effect.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -8,58 +8,58 @@ use tidegate::{Plan, Store};
 
 use crate::{App, NamedFiles};
 
-/// Needs more for a plan than the plan: files that it names, say.
+/// A component that depends on more of a plan than its limits, such as the files it names.
 pub trait PlanFollower: fmt::Debug + Send + Sync {
-    /// Gets ready for a plan that is about to take effect, or says why it cannot be followed: then it
-    /// does not take effect. May read files, since no request waits for it.
+    /// Prepares for a plan that is about to take effect. With an error, the plan is refused. Can read
+    /// files, since no request waits for it.
     fn prepare(&self, plan: &Plan) -> Result<(), String>;
 
-    /// Reads the files again that the plan in effect names, and goes by them from now on. A file that
-    /// makes no sense changes nothing, and does not keep the others from taking effect. Returns what is
-    /// wrong with such files.
+    /// Reads the files again that the plan in effect names, and uses them from now on. An invalid file
+    /// changes nothing, and does not keep the others from taking effect. Returns the problems of such
+    /// files.
     fn refresh(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The files that were read last, also for a plan that was refused because of one of them.
+    /// The files that were read last, even if the plan was refused because of one of them.
     fn files(&self) -> NamedFiles {
         NamedFiles::default()
     }
 }
 
 impl<S: Store> App<S> {
-    /// A plan that this one cannot follow does not take effect from now on, as long as it is there.
+    /// Adds a follower. As long as it exists, a plan that it refuses does not take effect.
     pub fn add_follower<F: PlanFollower + 'static>(&self, follower: &Arc<F>) {
         let follower: Arc<dyn PlanFollower> = Arc::<F>::clone(follower);
         self.followers().add(Arc::downgrade(&follower));
     }
 }
 
-/// All of them, as long as they are there.
+/// All followers that still exist.
 #[derive(Debug, Default)]
 pub(crate) struct PlanFollowers(Mutex<Vec<Weak<dyn PlanFollower>>>);
 
 impl PlanFollowers {
-    /// Adds one, unless it is there already.
+    /// Adds a follower, unless it was added before.
     pub(crate) fn add(&self, follower: Weak<dyn PlanFollower>) {
         let mut all = self.0.lock();
-        all.retain(|it| it.strong_count() > 0);
-        if !all.iter().any(|it| it.ptr_eq(&follower)) {
+        all.retain(|other| other.strong_count() > 0);
+        if !all.iter().any(|other| other.ptr_eq(&follower)) {
             all.push(follower);
         }
     }
 
-    /// Whether all of them can follow, or why the first cannot.
+    /// Prepares all followers, up to the first that refuses the plan.
     pub(crate) fn prepare(&self, plan: &Plan) -> Result<(), String> {
         self.all().iter().try_for_each(|follower| follower.prepare(plan))
     }
 
-    /// Has all of them read their files again. Returns what is wrong with those.
+    /// Makes all followers read their files again. Returns the problems of those files.
     pub(crate) fn refresh(&self) -> Vec<String> {
         self.all().iter().flat_map(|follower| follower.refresh()).collect()
     }
 
-    /// All files that they have read.
+    /// All files that followers have read.
     pub(crate) fn files(&self) -> NamedFiles {
         let mut files = NamedFiles::default();
         self.all().iter().for_each(|follower| files.extend(&follower.files()));

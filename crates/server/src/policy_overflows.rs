@@ -1,32 +1,32 @@
-//! How often new keys found no room, by policy: counters that never fall, whatever the plan is.
+//! Counts, by policy, how often new keys had to share a counter. Counts survive a change of the plan.
 
 use std::collections::{HashMap, HashSet};
 
 use tidegate::config::PlannedPolicy;
 use tidegate::{Plan, Store};
 
-/// What each policy's keys had part in.
+/// Overflow counts of each policy.
 ///
-/// A store counts by pools, which belong to rules, and a plan says which rules are whose. What a pool
-/// has counted since it was last looked at goes to the policy that has it now, and stays there: a policy
-/// that comes or goes takes nothing away from the others.
+/// A store counts by pool, a pool belongs to a rule, and the plan assigns rules to policies. The
+/// increase since the last update goes to the policy that owns the pool now, and stays there: adding or
+/// removing a policy changes no other policy's count.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyOverflows {
-    /// Whether the store counts at all.
+    /// Whether the store counts overflows at all.
     is_counted: bool,
-    /// What the store had counted in each pool when it was last looked at.
+    /// The store's count of each pool at the last update.
     seen: HashMap<u16, u64>,
     by_policy: HashMap<String, u64>,
-    /// The sum of all that policies were ever given.
+    /// The sum of all counts ever added to policies, including removed ones.
     given: u64,
-    /// What came with requests, or is of policies that were gone.
+    /// Overflows of limits that came with requests, or of removed policies.
     others: u64,
 }
 
 impl PolicyOverflows {
-    /// Takes note of what the store has counted for the policies of this plan since the last look.
+    /// Adds what the store has counted for the policies of this plan since the last update.
     pub(crate) fn update(&mut self, plan: &Plan, store: &impl Store) {
-        // Two rules may have one pool: the first policy that has it gets what it counts.
+        // Two rules can share a pool: its count goes to the first policy that has it.
         let mut known = HashSet::new();
         for policy in plan.policies() {
             let mut new = 0;
@@ -48,7 +48,7 @@ impl PolicyOverflows {
         }
     }
 
-    /// Another plan takes effect. What pools have counted before they were its own is not its own.
+    /// Prepares for another plan: counts from before a policy owned a pool are not added to it.
     pub(crate) fn change_plan(&mut self, old: &Plan, new: &Plan, store: &impl Store) {
         self.update(old, store);
         for (pool, count) in new.policies().iter().flat_map(|policy| counts(policy, store)) {
@@ -56,19 +56,19 @@ impl PolicyOverflows {
         }
     }
 
-    /// Of this policy, as of the last look; nothing if the store cannot tell.
+    /// The count of a policy at the last update; `None` if the store does not count.
     pub(crate) fn of(&self, policy: &str) -> Option<u64> {
         self.is_counted.then(|| self.by_policy.get(policy).copied().unwrap_or(0))
     }
 
-    /// Of no policy, given how many there were in all.
+    /// The overflows that belong to no policy, given the store's total.
     pub(crate) fn others(&mut self, all: u64) -> u64 {
         self.others = self.others.max(all.saturating_sub(self.given));
         self.others
     }
 }
 
-/// The pools of a policy, and what the store has counted in each, if it can tell.
+/// The pools of a policy with the store's counts, as far as the store counts them.
 fn counts<'a>(
     policy: &'a PlannedPolicy,
     store: &'a impl Store,
@@ -76,5 +76,5 @@ fn counts<'a>(
     policy.all_rules().filter_map(|rule| Some((rule.id.pool(), store.overflowed_of(rule)?)))
 }
 
-/// Policies that are gone are forgotten when there are more: a plan has no more than that.
+/// Beyond this many, counts of removed policies are dropped: no plan has more policies.
 const MOST_POLICIES: usize = 50_000;

@@ -1,5 +1,5 @@
-//! Follows a configuration file and the files that it names: a valid change takes effect at once, an
-//! invalid one changes nothing.
+//! Follows a configuration file and the files that it names: a valid change takes effect immediately,
+//! an invalid one changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,129 +13,130 @@ use tokio::time::timeout;
 
 use crate::{App, files};
 
-/// Follows one file on behalf of an [`App`].
+/// Reloads the plan of an [`App`] from one file.
 #[derive(Debug)]
 pub struct PlanReloader<S> {
     app: Arc<App<S>>,
     path: PathBuf,
-    /// What was tried last, valid or not: the same text is not tried again.
+    /// The text that was tried last, valid or not: the same text is not tried again.
     last: Option<String>,
     is_refused: bool,
     request: ReloadRequest,
 }
 
-/// Asks for a file to be read again, on behalf of a signal or an operator, with all files that it names.
-/// Anyone who asks is told what is wrong with them, even if that was reported before.
+/// A handle to request a reload of the configuration and of all files that it names, for a signal or an
+/// operator. A requested reload reports problems even if they were reported before.
 #[derive(Clone, Debug, Default)]
 pub struct ReloadRequest {
     signal: Arc<ReloadSignal>,
-    /// Wakes whoever follows our own certificates.
+    /// Wakes the tasks that follow our own certificates.
     certificates: Vec<Arc<Notify>>,
 }
 
 #[derive(Debug, Default)]
 struct ReloadSignal {
-    /// Also notified when a file changes, which is not a request.
+    /// Wakes the reloader.
     wake: Arc<Notify>,
-    is_asked: AtomicBool,
-    answered: watch::Sender<ReloadAnswer>,
+    is_requested: AtomicBool,
+    answer: watch::Sender<ReloadAnswer>,
 }
 
-/// What became of a request for a reload.
+/// The answer to a request for a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReloadAnswer {
     /// The files that were read.
     pub read: Vec<PathBuf>,
-    /// Whether anything in them was new, and took effect.
+    /// Whether a change was found and took effect.
     pub has_changed: bool,
 }
 
 impl ReloadRequest {
-    /// The same, which also wakes those who follow certificates, so that they read them again.
+    /// Makes requests also wake the tasks that follow certificates.
     #[must_use]
     pub fn with_certificates(self, followers: Vec<Arc<Notify>>) -> Self {
         Self { certificates: followers, ..self }
     }
 
-    /// Asks, and does not wait.
+    /// Requests a reload, and does not wait for it.
     pub fn ask(&self) {
-        self.signal.is_asked.store(true, Ordering::Release);
+        self.signal.is_requested.store(true, Ordering::Release);
         self.signal.wake.notify_one();
         self.certificates.iter().for_each(|wake| wake.notify_one());
     }
 
-    /// Asks, and waits until the files have been read. `None` if that takes too long.
+    /// Requests a reload, and waits until the files have been read. `None` if that takes too long.
     pub async fn ask_and_wait(&self) -> Option<ReloadAnswer> {
-        let mut answered = self.signal.answered.subscribe();
+        let mut answer = self.signal.answer.subscribe();
         self.ask();
-        match timeout(PATIENCE, answered.changed()).await {
-            Ok(Ok(())) => Some(answered.borrow().clone()),
+        match timeout(PATIENCE, answer.changed()).await {
+            Ok(Ok(())) => Some(answer.borrow().clone()),
             _ => None,
         }
     }
 
-    /// Whether somebody has asked since the last time.
+    /// Whether a reload was requested since the last call.
     fn take_request(&self) -> bool {
-        self.signal.is_asked.swap(false, Ordering::AcqRel)
+        self.signal.is_requested.swap(false, Ordering::AcqRel)
     }
 
-    /// What was read does not count: it is read once more on behalf of whoever has asked.
+    /// Restores a request whose reload was discarded, so that the next reload answers it.
     fn ask_again(&self) {
-        self.signal.is_asked.store(true, Ordering::Release);
+        self.signal.is_requested.store(true, Ordering::Release);
         self.signal.wake.notify_one();
     }
 
     fn answer(&self, answer: ReloadAnswer) {
-        self.signal.answered.send_replace(answer);
+        self.signal.answer.send_replace(answer);
     }
 }
 
-/// What a reload did.
+/// The outcome of a reload.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReloadOutcome {
-    /// The file says the same as before, and so do those that it names.
+    /// Neither the file nor the files that it names have changed.
     Unchanged,
-    /// It took effect.
+    /// The file has changed, and took effect.
     Changed,
-    /// It is wrong, and the previous plan stays.
+    /// The file is invalid, and the previous plan stays in effect.
     Refused(FileProblems),
-    /// Files that it names say something else than before, which took effect.
+    /// Files that the configuration names have changed, and took effect.
     FilesChanged,
-    /// Files that it names are wrong: for each of them, why. What was in these before stays in effect.
+    /// Files that the configuration names are invalid, with the problem of each. Their previous contents
+    /// stay in effect.
     FilesRefused(Vec<String>),
 }
 
 impl<S: Store + 'static> PlanReloader<S> {
-    /// For a file whose present text, `loaded`, is in effect already.
+    /// A reloader for a file whose current text, `loaded`, is already in effect.
     pub fn new(app: Arc<App<S>>, path: impl Into<PathBuf>, loaded: &PolicySource) -> Self {
         let last = Some(loaded.text().to_owned());
         Self { app, path: path.into(), last, is_refused: false, request: ReloadRequest::default() }
     }
 
-    /// Asks [`follow`](Self::follow) for a reload.
+    /// A handle to request a reload from [`follow`](Self::follow).
     pub fn request(&self) -> ReloadRequest {
         self.request.clone()
     }
 
-    /// Reads the file and, if it is valid and new, decides by it from now on. The same for files that it
-    /// names. A problem that persists is reported again only to those who asked.
+    /// Reads the file and, if it is valid and has changed, puts it into effect. The same for the files
+    /// that it names. A problem that persists is reported again only on request.
     pub fn reload(&mut self) -> ReloadOutcome {
         self.reload_if(&|| true)
     }
 
-    /// The same, if what was read is whole.
+    /// The same, unless a file was written while it was read.
     fn reload_if(&mut self, is_whole: &dyn Fn() -> bool) -> ReloadOutcome {
-        let is_asked = self.request.take_request();
-        let Some(reloaded) = self.look(is_asked, is_whole) else {
-            // Whoever has asked is answered by what comes next.
-            if is_asked {
+        let is_requested = self.request.take_request();
+        let Some(reloaded) = self.look(is_requested, is_whole) else {
+            // The next reload answers the request.
+            if is_requested {
                 self.request.ask_again();
             }
             return ReloadOutcome::Unchanged;
         };
-        if is_asked {
+        if is_requested {
             let has_changed =
                 matches!(reloaded, ReloadOutcome::Changed | ReloadOutcome::FilesChanged);
             self.request.answer(ReloadAnswer { read: self.paths(), has_changed });
@@ -143,20 +144,20 @@ impl<S: Store + 'static> PlanReloader<S> {
         reloaded
     }
 
-    fn look(&mut self, is_asked: bool, is_whole: &dyn Fn() -> bool) -> Option<ReloadOutcome> {
+    fn look(&mut self, is_requested: bool, is_whole: &dyn Fn() -> bool) -> Option<ReloadOutcome> {
         let source = PolicySource::read(&self.path);
         let have_changed = self.app.followers().files().have_changed();
         if !is_whole() {
             return None;
         }
-        if self.is_refused && (is_asked || have_changed) {
-            // The same text may be good by now: a file that it names may have come.
+        if self.is_refused && (is_requested || have_changed) {
+            // The same text may be valid now: a file that it names may exist by now.
             self.last = None;
         }
-        let is_due = is_asked || have_changed;
+        let is_due = is_requested || have_changed;
         let reloaded = match self.try_source(source) {
             ReloadOutcome::Unchanged if is_due => self.refresh(have_changed),
-            // The plan in effect names files too, whatever is wrong with the one that would replace it.
+            // The files of the plan in effect are refreshed even though the new plan is refused.
             ReloadOutcome::Refused(problems) if is_due => {
                 self.app.record_file_problems(&self.app.followers().refresh());
                 ReloadOutcome::Refused(problems)
@@ -171,7 +172,7 @@ impl<S: Store + 'static> PlanReloader<S> {
         Some(reloaded)
     }
 
-    /// Reads the files again that the plan in effect names.
+    /// Reads the files of the plan in effect again.
     fn refresh(&self, have_changed: bool) -> ReloadOutcome {
         let problems = self.app.followers().refresh();
         self.app.record_file_problems(&problems);
@@ -186,7 +187,7 @@ impl<S: Store + 'static> PlanReloader<S> {
         ReloadOutcome::FilesChanged
     }
 
-    /// The file, and those that it names.
+    /// The configuration file, and the files that it names.
     fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.path.clone()];
         paths.extend(self.app.followers().files().paths().map(Path::to_owned));
@@ -202,13 +203,13 @@ impl<S: Store + 'static> PlanReloader<S> {
             }
             Ok(source) => source,
             Err(problems) => {
-                // Not even text. Remembered by what is reported about it, so that it is reported
-                // once.
-                let said = problems.to_string();
-                if self.last.as_ref() == Some(&said) {
+                // There is no text to remember. The problem is remembered instead, so that it is
+                // reported once.
+                let problem = problems.to_string();
+                if self.last.as_ref() == Some(&problem) {
                     return ReloadOutcome::Unchanged;
                 }
-                self.last = Some(said);
+                self.last = Some(problem);
                 self.app.record_reload(Err(&problems));
                 return ReloadOutcome::Refused(problems);
             }
@@ -227,7 +228,7 @@ impl<S: Store + 'static> PlanReloader<S> {
         }
     }
 
-    /// Follows the file and those that it names forever, and tells `report` about every change.
+    /// Follows the configuration and the files that it names forever, and passes every change to `report`.
     pub async fn follow(self, report: impl Fn(&ReloadOutcome) + Send + Sync + 'static) {
         let wake = Arc::clone(&self.request.signal.wake);
         let report = Arc::new(report);
@@ -242,5 +243,5 @@ impl<S: Store + 'static> PlanReloader<S> {
     }
 }
 
-/// Longer than a large file takes.
+/// Longer than a large file takes to compile.
 const PATIENCE: Duration = Duration::from_secs(5);

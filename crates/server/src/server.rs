@@ -16,7 +16,7 @@ use crate::transport::{grpc, http, resp};
 use crate::worker::{WorkerRuntime, WorkerTask, WorkerThreads};
 use crate::{App, BoundAddress, ListenAddress, ListenError, Listener, ListenerConfig, ListenerTls};
 
-/// Listeners on one limiter, each open on every worker.
+/// A server: listeners on one limiter, each of them open on every worker.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -28,9 +28,9 @@ use crate::{App, BoundAddress, ListenAddress, ListenError, Listener, ListenerCon
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let app = Arc::new(App::demo(MemoryStore::new())?);
 /// let mut server = Server::new(app, ListenerConfig::default(), NonZeroUsize::MIN);
-/// let place = server.open(Transport::Http, &"127.0.0.1:0".parse()?, None)?;
-/// println!("listening on {place}");
-/// let shutdown = async { /* until somebody says stop */ };
+/// let address = server.open(Transport::Http, &"127.0.0.1:0".parse()?, None)?;
+/// println!("listening on {address}");
+/// let shutdown = async { /* resolves when the server should stop */ };
 /// server.run(shutdown).await?;
 /// # Ok(())
 /// # }
@@ -71,7 +71,7 @@ impl Transport {
 
 /// A transport in another crate, such as the gateway.
 pub trait TransportExtension<S>: fmt::Debug + Send + Sync {
-    /// One worker's part of a listener, until `shutdown` resolves and the drain after it is over.
+    /// Serves one worker's part of a listener until `shutdown` resolves and the drain after it ends.
     fn serve(
         &self,
         listener: Listener,
@@ -84,20 +84,20 @@ pub trait TransportExtension<S>: fmt::Debug + Send + Sync {
 /// Resolves when a server is to stop.
 pub type ShutdownSignal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What answers at a listener.
+/// The transport that serves a listener.
 #[derive(Debug)]
 enum ListenerService<S> {
     Builtin(Transport),
     Extension(Arc<dyn TransportExtension<S>>),
 }
 
-/// An address, and the protocol spoken there.
+/// An open listener and its transport.
 #[derive(Debug)]
 struct ServerListener<S> {
     service: ListenerService<S>,
-    opened: ListenerSockets,
-    /// For the connections of all workers together.
-    room: Arc<SeatPool>,
+    sockets: ListenerSockets,
+    /// Shared by the connections of all workers.
+    seats: Arc<SeatPool>,
     tls: Option<Arc<ListenerTls>>,
 }
 
@@ -107,8 +107,8 @@ impl<S: Store + 'static> Server<S> {
         Self { app, config, workers, listeners: Vec::new() }
     }
 
-    /// Listens at an address from now on. Clients that connect wait until the server runs. Returns
-    /// where it listens, including the port that was picked for port 0.
+    /// Starts to listen at an address. Clients that connect wait until the server runs. Returns the
+    /// bound address, with the port that the system picked for port 0.
     pub fn open(
         &mut self,
         transport: Transport,
@@ -121,33 +121,33 @@ impl<S: Store + 'static> Server<S> {
     /// The same for a transport in another crate.
     pub fn open_extension(
         &mut self,
-        guest: Arc<dyn TransportExtension<S>>,
+        extension: Arc<dyn TransportExtension<S>>,
         address: &ListenAddress,
         tls: Option<Arc<ListenerTls>>,
     ) -> Result<BoundAddress, ListenError> {
-        self.open_listener(ListenerService::Extension(guest), address, tls)
+        self.open_listener(ListenerService::Extension(extension), address, tls)
     }
 
     fn open_listener(
         &mut self,
-        speaker: ListenerService<S>,
+        service: ListenerService<S>,
         address: &ListenAddress,
         tls: Option<Arc<ListenerTls>>,
     ) -> Result<BoundAddress, ListenError> {
-        let opened = ListenerSockets::open(address, self.workers.get())?;
-        let place = opened.place().clone();
-        let room = Arc::new(SeatPool::new(&self.config));
+        let sockets = ListenerSockets::open(address, self.workers.get())?;
+        let bound = sockets.address().clone();
+        let seats = Arc::new(SeatPool::new(&self.config));
         let app = Arc::downgrade(&self.app);
-        room.set_trusted_proxies(move |address| {
+        seats.set_trusted_proxies(move |address| {
             app.upgrade().is_some_and(|app| app.is_trusted_proxy(address))
         });
-        self.app.add_seat_pool(&place, &room);
-        self.listeners.push(ServerListener { service: speaker, opened, room, tls });
-        Ok(place)
+        self.app.add_seat_pool(&bound, &seats);
+        self.listeners.push(ServerListener { service, sockets, seats, tls });
+        Ok(bound)
     }
 
-    /// Serves all listeners until `shutdown` resolves. Then nobody is sent here any more, requests
-    /// in flight are answered, and it returns; all listeners together.
+    /// Serves all listeners until `shutdown` resolves. Then all of them drain: `/readyz` fails, requests
+    /// in flight are answered, and the call returns.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let (stop, stopped) = watch::channel(false);
         let mut workers = Vec::with_capacity(self.workers.get());
@@ -174,33 +174,37 @@ impl<S: Store + 'static> Server<S> {
         }
     }
 
-    /// One worker's part of every listener. To be called on its runtime.
+    /// One worker's part of every listener. Must be called within the worker's runtime.
     fn worker_task(&mut self, stopped: &watch::Receiver<bool>) -> io::Result<WorkerTask> {
         let mut serving: Vec<WorkerTask> = Vec::with_capacity(self.listeners.len());
-        for door in &mut self.listeners {
-            let Some(listener) = door.opened.take(&door.room, door.tls.as_ref())? else { continue };
+        for open in &mut self.listeners {
+            let Some(listener) = open.sockets.take(&open.seats, open.tls.as_ref())? else {
+                continue;
+            };
             let (app, config) = (Arc::clone(&self.app), self.config.clone());
             let mut stopped = stopped.clone();
             let shutdown = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
             let shutdown: ShutdownSignal = Box::pin(shutdown);
-            serving.push(match &door.service {
+            serving.push(match &open.service {
                 ListenerService::Builtin(transport) => {
                     Box::pin(serve(*transport, listener, app, config, shutdown))
                 }
-                ListenerService::Extension(guest) => guest.serve(listener, app, config, shutdown),
+                ListenerService::Extension(extension) => {
+                    extension.serve(listener, app, config, shutdown)
+                }
             });
         }
         let app = Arc::clone(&self.app);
         Ok(Box::pin(async move {
-            let mut doors: JoinSet<()> = serving.into_iter().collect();
-            // The first request should not have to wait for a connection to the store.
-            doors.spawn(async move { drop(app.limiter().store().usage().await) });
-            while doors.join_next().await.is_some() {}
+            let mut tasks: JoinSet<()> = serving.into_iter().collect();
+            // Connects to the store early, so that the first request does not have to wait for it.
+            tasks.spawn(async move { drop(app.limiter().store().usage().await) });
+            while tasks.join_next().await.is_some() {}
         }))
     }
 }
 
-/// One listener of one worker. A new transport is one more arm.
+/// Serves one listener on one worker.
 async fn serve<S: Store + 'static>(
     transport: Transport,
     listener: Listener,

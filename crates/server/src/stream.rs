@@ -1,4 +1,4 @@
-//! A connection, whatever it runs over.
+//! Client connections as one stream type: TCP or unix socket, with or without TLS.
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -17,12 +17,12 @@ pub struct ClientStream {
     wire: StreamWire,
 }
 
-/// Who is at the other end, as far as the connection itself can tell.
+/// The peer of a connection, as far as the connection itself identifies it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamPeer {
-    /// The address it comes from; a unix socket has none.
+    /// The peer's address; a unix socket has none.
     pub address: Option<IpAddr>,
-    /// The common name in its certificate, which was verified.
+    /// The common name in the peer's verified certificate.
     pub subject: Option<Arc<str>>,
 }
 
@@ -32,7 +32,7 @@ enum StreamWire {
     Tls(Box<TlsStream<RawStream>>),
 }
 
-/// Bytes as they are on the wire.
+/// A connection without TLS.
 #[derive(Debug)]
 pub(crate) enum RawStream {
     Tcp(TcpStream),
@@ -45,12 +45,12 @@ impl ClientStream {
         Self { peer: StreamPeer { address, subject }, wire: StreamWire::Tls(Box::new(stream)) }
     }
 
-    /// Whether nobody in between can read it.
+    /// Whether the connection is encrypted.
     pub const fn is_secure(&self) -> bool {
         matches!(self.wire, StreamWire::Tls(_))
     }
 
-    /// Who is at the other end.
+    /// The peer.
     pub const fn peer(&self) -> &StreamPeer {
         &self.peer
     }
@@ -77,7 +77,7 @@ impl RawStream {
         }
     }
 
-    /// Answers are small and complete: waiting to fill a segment only delays them.
+    /// Turns off Nagle's algorithm: answers are small and complete, and waiting only delays them.
     pub(crate) fn set_nodelay(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
@@ -85,7 +85,7 @@ impl RawStream {
     }
 }
 
-/// Does the same with whichever variant is inside.
+/// Evaluates an expression for the stream in whichever variant it is.
 macro_rules! inside {
     ($self:ident, $kind:ident { $($variant:ident),+ }, $stream:ident => $call:expr) => {
         match $self {

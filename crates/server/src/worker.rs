@@ -1,4 +1,4 @@
-//! Workers: a thread and a runtime each, so that a decision stays on the core where it began.
+//! Workers: each is a thread with its own runtime, so that a decision stays on the core where it began.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -13,18 +13,17 @@ thread_local! {
     static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Which worker this thread is, if it is one.
+/// The number of the worker that this thread belongs to, if any.
 pub(crate) fn current() -> Option<usize> {
     CURRENT.get()
 }
 
-/// A worker that is ready and has not started: anything that is to belong to its runtime can be
-/// created now.
+/// The runtime of a worker that has not started: whatever must belong to it is created first.
 pub(crate) struct WorkerRuntime {
     runtime: Runtime,
 }
 
-/// What a worker does.
+/// The future that a worker runs.
 pub type WorkerTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl WorkerRuntime {
@@ -39,15 +38,15 @@ impl WorkerRuntime {
     }
 }
 
-/// Workers that are running.
+/// The threads of running workers.
 pub(crate) struct WorkerThreads {
     threads: Vec<JoinHandle<()>>,
-    /// Open as long as one of them works.
+    /// Closes when the last worker ends.
     at_work: mpsc::Receiver<()>,
 }
 
 impl WorkerThreads {
-    /// Starts each of them on its work, by number.
+    /// Starts one thread per worker; workers are numbered in order.
     pub(crate) fn start(workers: Vec<(WorkerRuntime, WorkerTask)>) -> io::Result<Self> {
         let (working, at_work) = mpsc::channel(1);
         let mut threads = Vec::with_capacity(workers.len());
@@ -57,7 +56,7 @@ impl WorkerThreads {
             threads.push(thread.spawn(move || {
                 CURRENT.set(Some(number));
                 worker.runtime.block_on(work);
-                // A name that is still being looked up is not waited for.
+                // Does not wait for blocking tasks, such as a DNS lookup.
                 worker.runtime.shutdown_background();
                 drop(working);
             })?);
@@ -65,9 +64,9 @@ impl WorkerThreads {
         Ok(Self { threads, at_work })
     }
 
-    /// Waits until all of them are done. Returns whether all ended as they should.
+    /// Waits until all workers have ended. Returns false if one of them panicked.
     pub(crate) async fn join(mut self) -> bool {
-        // Nobody sends anything: this ends when the last worker does, however it ends.
+        // Nothing is ever sent: the channel closes when the last worker ends, even by a panic.
         while self.at_work.recv().await.is_some() {}
         self.threads.into_iter().all(|thread| thread.join().is_ok())
     }
@@ -86,7 +85,7 @@ mod tests {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let work = |_| -> (WorkerRuntime, WorkerTask) {
             let seen = Arc::clone(&seen);
-            // Also in tasks, which stay where they were spawned.
+            // Spawned tasks stay on their worker, too.
             let look = async move { seen.lock().push(current()) };
             (WorkerRuntime::new().unwrap(), Box::pin(async { tokio::spawn(look).await.unwrap() }))
         };

@@ -7,8 +7,8 @@ use tidegate::{
 
 use crate::worker;
 
-/// Several stores that keep their counters in one place, such as connections to one Redis: each
-/// worker has its own, and all other threads share the first.
+/// Several stores over the same counters, such as connections to one Redis: each worker has its own
+/// store, and all other threads share one.
 ///
 /// ```
 /// use tidegate_server::WorkerStores;
@@ -24,17 +24,17 @@ pub struct WorkerStores<S> {
 }
 
 impl<S> WorkerStores<S> {
-    /// One for each worker, and one for all other threads.
+    /// Makes a store for each worker, and one for all other threads.
     pub fn new(workers: usize, make: impl Fn() -> S) -> Self {
         Self { others: make(), workers: (0..workers).map(|_| make()).collect() }
     }
 
-    /// The one that belongs to the calling thread.
+    /// The store of the calling thread.
     pub fn own(&self) -> &S {
         worker::current().and_then(|number| self.workers.get(number)).unwrap_or(&self.others)
     }
 
-    /// All of them.
+    /// All stores.
     pub fn each(&self) -> impl Iterator<Item = &S> {
         std::iter::once(&self.others).chain(&self.workers)
     }
@@ -78,12 +78,12 @@ impl<S: Store> Store for WorkerStores<S> {
         self.each().for_each(|store| store.set_deadline(longest));
     }
 
-    /// For all of them: one that is not being asked is worth knowing about.
+    /// Whether all stores are available: one open breaker is worth an operator's attention.
     fn is_available(&self) -> bool {
         self.each().all(Store::is_available)
     }
 
-    /// Of the quickest: the others may have waited for something else.
+    /// The shortest of all: a busy worker's measurement includes time that is not the store's.
     fn round_trip(&self) -> Option<Span> {
         self.each().filter_map(Store::round_trip).min()
     }

@@ -1,4 +1,4 @@
-//! Clients that hold seats for nothing, or flood a connection. Others are served all the same.
+//! Clients that hold idle seats or flood a connection. Others are still served.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -15,7 +15,7 @@ use tokio::net::{TcpSocket, TcpStream};
 const SEATS: usize = 50;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Nobody leaves because of time.
+/// Timeouts are too long to matter.
 async fn server() -> Server {
     let long = Duration::from_secs(600);
     Server::with(ListenerConfig {
@@ -72,7 +72,7 @@ async fn attack_22_a_flood_of_control_frames_ends_the_connection() {
         let stream = TcpStream::connect(server.address).await.unwrap();
         let (mut read, mut write) = stream.into_split();
         write.write_all(PREFACE).await.unwrap();
-        // It reads what it is sent, as an attacker would.
+        // It reads the answers, as an attacker would.
         let reading = tokio::spawn(async move {
             let mut sink = [0; 4_096];
             while let Ok(1..) = read.read(&mut sink).await {}

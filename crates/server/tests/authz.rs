@@ -52,7 +52,7 @@ async fn every_way_of_describing_a_request_counts_alike() {
     ] {
         let (_server, mut client) = client(POLICIES).await;
         assert_eq!(client.ask("GET", "/v1/authz", LOGIN).await.status, 200);
-        // No body follows a HEAD, whatever its length is said to be.
+        // No body follows a HEAD, whatever its content-length is.
         client.send(&format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n")).await;
         assert_eq!(client.status().await, 429, "{path} {fields}");
     }
@@ -112,7 +112,7 @@ async fn a_contradiction_is_refused() {
     let (_server, mut client) = client(POLICIES).await;
     let fields = format!("{LOGIN}x-original-uri: /harmless\r\n");
     let detail = client.ask("GET", "/v1/authz", &fields).await.problem(400);
-    assert!(detail.contains("contradict themselves"), "{detail}");
+    assert!(detail.contains("contradictory values"), "{detail}");
     assert_eq!(client.ask("GET", "/v1/authz", LOGIN).await.status, 200);
 }
 
@@ -126,7 +126,7 @@ async fn a_client_cannot_take_away_the_method_that_its_proxy_sends() {
         "x-original-url: https://elsewhere.example/login\r\n",
     ] {
         let detail = client.ask("GET", "/v1/authz", &format!("{nginx}{added}")).await.problem(400);
-        assert!(detail.contains("contradict themselves"), "{added}: {detail}");
+        assert!(detail.contains("contradictory values"), "{added}: {detail}");
     }
     assert_eq!(client.ask("GET", "/v1/authz", nginx).await.status, 200);
     assert_eq!(client.ask("GET", "/v1/authz", nginx).await.status, 429);
@@ -143,7 +143,7 @@ async fn what_is_there_twice_is_refused_if_a_policy_asks_for_it() {
         ("/v1/authz", "x-api-key: q\r\nauthorization: Bearer r1\r\n", "api_key"),
     ] {
         let reply = client.ask("GET", path, fields).await;
-        assert_eq!(reply.problem(400), format!("{name} is there twice: expected it once"));
+        assert_eq!(reply.problem(400), format!("{name} occurs twice: expected once"));
         assert_eq!(reply.json()["member"], name);
     }
     let others = "x-other: a\r\nx-other: b\r\nx-forwarded-uri: /?x=1&x=2\r\n";
@@ -171,7 +171,7 @@ async fn older_fields_come_in_the_unit_that_was_asked_for() {
     }
 }
 
-/// What is answered to a request that a proxy describes so.
+/// The answer to a request that a proxy describes with these headers.
 async fn asked(policies: &str, fields: &[&str]) -> Vec<u16> {
     let (_server, mut client) = client(policies).await;
     let mut statuses = Vec::new();
@@ -239,7 +239,7 @@ async fn attack_05_a_tab_behind_bearer_hides_no_token() {
     assert_eq!(asked(POLICIES, &fields).await, [200, 200, 200, 429, 401, 401, 401, 401]);
 }
 
-/// The proxy passes both on, and some services read the first alone.
+/// The proxy forwards both headers, and some services read only the first.
 #[tokio::test]
 async fn two_fields_of_cookies_are_refused_where_a_policy_uses_one() {
     let fields = ["cookie: a=b\r\ncookie: shop=c\r\n", "cookie: a=b; shop=c\r\n"];

@@ -20,7 +20,7 @@ async fn an_allowed_request_is_told_everything() {
     assert_eq!(reply.header("ratelimit-policy"), Some(r#""demo";q=10;w=60"#));
     assert_eq!(reply.header("ratelimit"), Some(r#""demo";r=9;t=60"#));
     assert_eq!(reply.header("retry-after"), None);
-    // A unit counts until it has faded completely, at the end of the next window.
+    // A unit counts until it has faded completely, which is at the end of the next window.
     assert_eq!(
         reply.json(),
         json!({
@@ -117,7 +117,7 @@ async fn a_cost_that_never_fits_is_not_invited_back() {
     let problem = reply.json();
     assert_eq!(problem["reason"], "cost_exceeds_limit");
     assert_eq!(problem["retry_after_ms"], json!(null));
-    assert_eq!(problem["detail"], "policy demo never holds more than 10: the cost does not fit");
+    assert_eq!(problem["detail"], "policy demo never allows more than 10: the cost does not fit");
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn a_policy_that_only_watches_is_named() {
     }
 }
 
-/// A policy whose key is not one attribute can be asked on its own, too.
+/// A policy whose key is not one attribute can be checked on its own, too.
 #[tokio::test]
 async fn one_policy_is_asked_by_attributes() {
     let server = Server::of(

@@ -33,7 +33,7 @@ async fn curl_as_in_the_readme() {
     assert!(answer.contains(r#""member":"checks[1]""#), "{answer}");
 }
 
-/// The methods that OpenAPI can name. Proxies ask with whatever method a client has used, so
+/// The methods that OpenAPI can name. Proxies use the method of the client's request, so
 /// `/v1/authz` answers others too (`QUERY`, say), which no document can express.
 const METHODS: &str = r#"
 [phases.coverage]
@@ -45,7 +45,7 @@ unexpected-methods = ["DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT", "TRACE
 #[tokio::test(flavor = "multi_thread")]
 async fn schemathesis_finds_nothing() {
     let Some(schemathesis) = peer("schemathesis") else { return };
-    // Which attributes a named policy needs is said in no document; so this one needs none.
+    // The document cannot say which attributes a named policy needs; so this policy needs none.
     let server = Server::of(
         "policies: [
           { name: demo, key: [{ attribute: key, default: none }], limits: [1000000/minute] },

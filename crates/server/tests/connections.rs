@@ -1,4 +1,4 @@
-//! Clients that are slow, many or gone, and a server that stops under them.
+//! Slow, numerous or vanished clients, and a server that stops while they are connected.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -22,14 +22,14 @@ async fn a_slow_head_is_cut_off_while_others_are_served() {
     let (mut late, mut good) = (server.connect().await, server.connect().await);
     slow.send("POST /v1/check HTTP/1.1\r\nhost:").await;
     assert_eq!(good.check(ALICE).await.status, 200);
-    // A late client has been answered and then begins a head that it does not finish.
+    // This client was answered, and then begins a head that it does not finish.
     assert_eq!(late.check(ALICE).await.status, 200);
     late.send("POST /v1").await;
 
     assert!(slow.is_closed().await);
     assert!(silent.is_closed().await);
     assert!(late.is_closed().await);
-    // Idle for longer than a head may take, and still welcome.
+    // Idle for longer than the header timeout, and still served.
     assert_eq!(good.check(ALICE).await.status, 200);
 }
 
@@ -80,7 +80,7 @@ async fn connections_past_the_cap_wait_for_their_turn() {
     let server =
         Server::with(ListenerConfig { max_connections: 2, ..ListenerConfig::default() }).await;
     let (mut first, mut second) = (server.connect().await, server.connect().await);
-    // Both have a request under way.
+    // Both have a request in progress.
     first.send("POST /v1/check HTTP/1.1\r\nhost:").await;
     second.send(&post(ALICE)[..60]).await;
     let mut third = server.connect().await;

@@ -1,4 +1,4 @@
-//! What is in deploy/ refers to metrics that exist, and the rules do what they say.
+//! Dashboards and rules in deploy/ refer to metrics that exist, and the rules do what they promise.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -21,7 +21,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(deploy(path)).unwrap()
 }
 
-/// An in-memory store that knows everything that any store knows.
+/// An in-memory store that reports every kind of usage that any store reports.
 struct Knowing(MemoryStore);
 
 impl Store for Knowing {
@@ -61,7 +61,7 @@ fn metrics_in(expression: &str) -> Vec<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
     let words = expression.split(|c| !is_part(c));
     let ours = words.filter(|word| word.starts_with("tidegate_") || word.starts_with("process_"));
-    // There is no gateway here, whose own tests look after these.
+    // There is no gateway here; its own tests cover these.
     let ours = ours.filter(|word| !word.starts_with("tidegate_upstream_"));
     ours.map(str::to_owned).collect()
 }

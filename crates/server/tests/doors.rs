@@ -87,7 +87,7 @@ async fn workers_have_one_cap_together() {
     let config = ListenerConfig { max_connections: 3, ..ListenerConfig::default() };
     let running = Running::start(&["127.0.0.1:0"], config);
     let (seated, _) = who_have_begun(&running, 3).await;
-    // Whichever worker they get.
+    // On either worker.
     let mut waiting = Vec::new();
     for _ in 0..8 {
         let mut client = running.connect(0).await;
@@ -125,7 +125,7 @@ async fn silent_clients_make_way_whichever_worker_has_them() {
         let lines = page.lines().filter(|line| line.starts_with(&sample));
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     };
-    // Whoever takes long to leave has another one asked too; the order is tested with one worker.
+    // If a connection is slow to close, another one is evicted too; the order is tested with one worker.
     assert!(value("tidegate_connections_made_way_total") >= 8, "{page}");
     assert!(value("tidegate_connections") <= 3, "{page}");
     drop(seated);
@@ -142,14 +142,14 @@ async fn all_doors_close_together_and_finish_what_has_begun() {
     for client in &mut clients {
         client.send(&rest).await;
         assert_eq!(client.reply().await.status, 200);
-        // Told before its answer or after it, which is a matter of microseconds.
+        // Notified before or after its answer, depending on microseconds.
         assert!(client.is_closed().await);
     }
     soon(ended).await.unwrap().unwrap();
 }
 
 /// One worker, because its listener is one socket: with several, the first of them to close may
-/// refuse a client while the second still knows nothing.
+/// refuse a client while the second has not been notified yet.
 #[tokio::test]
 async fn who_finds_the_door_closed_knows_that_those_inside_were_told() {
     let running = Running::with_workers(1, &["127.0.0.1:0"], ListenerConfig::default());
@@ -166,7 +166,7 @@ async fn who_finds_the_door_closed_knows_that_those_inside_were_told() {
     soon(ended).await.unwrap().unwrap();
 }
 
-/// Clients at every listener that have sent all of a request except its end; and the end.
+/// Clients at every listener that have sent all of a request except its end, and that end.
 async fn who_have_begun(running: &Running, count: usize) -> (Vec<Client>, String) {
     let request = post(ALICE);
     let (begun, rest) = request.split_at(request.len() - 5);

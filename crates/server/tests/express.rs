@@ -1,4 +1,4 @@
-//! Checks that are answered without hyper are answered as hyper would.
+//! Checks that the fast path answers without hyper get the same answers as from hyper.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -74,7 +74,7 @@ async fn a_check_is_answered_wherever_it_is_cut() {
         async move {
             let mut client = server.connect().await;
             client.send(&text[..cut]).await;
-            // Sometimes for longer than the rest is waited for.
+            // Sometimes longer than the fast path waits for the rest.
             if cut % 2 == 0 {
                 tokio::time::sleep(Duration::from_millis(60)).await;
             }
@@ -82,7 +82,7 @@ async fn a_check_is_answered_wherever_it_is_cut() {
             for _ in 0..2 {
                 assert_eq!(client.reply().await.status, 200, "{cut}");
             }
-            // Whichever of the two reads it by now goes on to do so.
+            // The fast path or hyper, whichever reads the connection by now, continues.
             assert_eq!(client.check(ALICE).await.status, 200, "{cut}");
         }
     });
@@ -123,7 +123,7 @@ async fn a_client_that_reads_nothing_is_not_kept() {
     let mut client = server.connect().await;
     let text = post(ALICE).repeat(10_000);
     let mut said = 0;
-    // It goes on until nobody listens: answers have nowhere to go.
+    // It continues until the client is gone, and answers cannot be sent.
     while client.try_send(&text).await {
         said += 1;
         assert!(said < 1_000, "{said}");
@@ -136,7 +136,7 @@ async fn a_stopping_server_answers_what_has_come_and_says_that_it_is_the_last() 
     let mut client = server.connect().await;
     assert_eq!(client.check(ALICE).await.status, 200);
     server.stop();
-    // Until word has reached the connection.
+    // Until the connection has been notified.
     let last = loop {
         let reply = client.check(ALICE).await;
         if reply.header("connection").is_some() {
@@ -213,11 +213,11 @@ async fn who_has_said_all_hears_all() {
     }
 }
 
-/// Long enough that no deadline decides.
+/// Long enough for no deadline to matter.
 const PATIENT: &str =
     "policies: [{ name: demo, key: [key], limits: [10/minute], store_deadline: 5s }]";
 
-/// A server whose store answers the first request at once, and each later one when it is allowed
+/// A server whose store answers the first request immediately, and each later one when it is allowed
 /// to.
 async fn slow() -> (Server, Arc<Semaphore>) {
     let may = Arc::new(Semaphore::new(1));

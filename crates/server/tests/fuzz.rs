@@ -1,4 +1,4 @@
-//! Bodies that nobody intended, over HTTP: the corpus, and mutations of it.
+//! Malformed bodies over HTTP: the corpus, and mutations of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -35,7 +35,7 @@ async fn ask(client: &mut Client, path: &str, body: &[u8]) {
     let reply = client.reply().await;
     let shown = String::from_utf8_lossy(body);
     assert!(matches!(reply.status, 200 | 400 | 404 | 429), "{path} {shown}: {reply:?}");
-    // Whatever came in, JSON goes out, and a refusal is short.
+    // Every answer is JSON, and a refusal is short.
     let answer = reply.json();
     assert!(answer.is_object(), "{path} {shown}: {reply:?}");
     let detail = answer["detail"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Clients that mean harm, beside one that does not.
+//! Hostile clients, beside an honest one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -86,7 +86,7 @@ async fn a_body_that_breaks_off_is_refused_and_counts_for_nobody() {
     let (length, chunk) = (ALICE.len(), format!("{:x}\r\n{ALICE}", ALICE.len()));
     let batch = format!(r#"{{"checks": [{ALICE}]}}"#);
     for (path, rest) in [
-        // What there is of it could be a whole body.
+        // The part that was sent would be a valid body.
         ("/v1/check", format!("content-length: {}\r\n\r\n{ALICE}", length + 50)),
         ("/v1/check", format!("connection: close\r\ncontent-length: 999\r\n\r\n{ALICE}")),
         ("/v1/check", format!("transfer-encoding: chunked\r\n\r\n{chunk}\r\n")),
@@ -168,7 +168,7 @@ async fn garbage_is_refused_whatever_it_is() {
         let mut client = server.connect().await;
         client.try_send_bytes(bytes).await;
         client.try_send_bytes(b"\r\n\r\n").await;
-        // With 400 or without a word; but not without end.
+        // With 400 or without an answer; but it must close.
         client.drain().await;
     }
     assert_eq!(server.check(ALICE).await.status, 200);

@@ -1,4 +1,4 @@
-//! HTTP/2 on the same port: clients that speak it well, and clients that abuse it.
+//! HTTP/2 on the same port: correct clients, and clients that abuse it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -26,10 +26,10 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ENHANCE_YOUR_CALM: u8 = 11;
 const POST_CHECK: &[u8] = b"\x83\x86\x04\x09/v1/check\x01\x09localhost";
-/// `GET /healthz`: two fields of the static table, and a path that is spelled out.
+/// `GET /healthz`: two fields of the static table, and a literal path.
 const GET_HEALTH: &[u8] = b"\x82\x86\x04\x08/healthz\x01\x09localhost";
 
-/// A client that sends frames as it likes.
+/// A client that sends arbitrary frames.
 struct Frames(Client);
 
 impl Frames {
@@ -40,7 +40,7 @@ impl Frames {
         Self(client)
     }
 
-    /// The server may have heard enough already.
+    /// Ignores errors: the server may have closed the connection already.
     async fn send(&mut self, bytes: &[u8]) {
         self.0.try_send_bytes(bytes).await;
     }
@@ -63,7 +63,7 @@ impl Frames {
         assert_eq!(self.next(PING).await, b"12345678");
     }
 
-    /// The code with which the server says goodbye.
+    /// The error code of the server's GOAWAY frame.
     async fn goaway(&mut self) -> u8 {
         let payload = self.next(GOAWAY).await;
         payload[7]
@@ -145,7 +145,7 @@ async fn a_client_that_asks_as_it_has_to_make_way_is_answered_and_then_told() {
     client.send(&get_health(1)).await;
     assert_eq!(client.next(HEADERS).await[0], 0x88);
     tokio::time::sleep(SHORT).await;
-    // The server runs in this thread: it sees both at once, and the newcomer first.
+    // The server runs in this thread: it sees both together, and the newcomer first.
     let _newcomer = std::net::TcpStream::connect(server.address).unwrap();
     client.send(&get_health(3)).await;
     assert_eq!(client.next(HEADERS).await[0], 0x88);
@@ -168,7 +168,7 @@ async fn a_head_that_comes_in_part_has_no_longer_than_one_of_http1() {
         client.send(part).await;
         client.0.drain().await;
     }
-    // Silent for longer than a head may take, and still welcome.
+    // Silent for longer than the header timeout, and still served.
     patient.send(&get_health(1)).await;
     assert_eq!(patient.next(HEADERS).await[0], 0x88);
 }
@@ -208,7 +208,7 @@ async fn a_head_without_end_is_cut_off() {
     let server = Server::start().await;
     let mut endless = Frames::connect(&server).await;
     endless.send(&frame(HEADERS, END_STREAM, 1, GET_HEALTH)).await;
-    // Fields of the static table, each of which counts as more than it takes.
+    // Fields of the static table, each of which is larger than its encoding.
     let more = frame(CONTINUATION, 0, 1, &[0x82; 10_000]);
     for _ in 0..20 {
         endless.send(&more).await;
@@ -222,7 +222,7 @@ async fn a_large_head_is_refused_and_others_on_the_connection_are_not() {
     let server = Server::start().await;
     let mut client = Frames::connect(&server).await;
     let mut head = GET_HEALTH.to_vec();
-    // A field of 15,000 bytes and one of as many again, whose names are spelled out.
+    // Two fields of 15,000 bytes each, with literal names.
     for name in [b"a", b"b"] {
         head.extend([0, 1, name[0], 0x7f, 0x99, 0x74]);
         head.extend([b'x'; 15_000]);
@@ -230,7 +230,7 @@ async fn a_large_head_is_refused_and_others_on_the_connection_are_not() {
     client.send(&frame(HEADERS, END_STREAM, 1, &head[..16_000])).await;
     client.send(&frame(CONTINUATION, END_HEADERS, 1, &head[16_000..])).await;
     client.send(&get_health(3)).await;
-    // 431, spelled out with the name of `:status`; or its stream alone is ended.
+    // 431, as a literal value of `:status`; or only the stream is reset.
     let first = client.next(HEADERS).await;
     let second = if first[0] == 0x88 { first } else { client.next(HEADERS).await };
     assert_eq!(second[0], 0x88);
@@ -246,7 +246,7 @@ async fn more_requests_than_a_connection_may_have_are_refused_one_by_one() {
         client.send(&open(stream)).await;
     }
     let refused = client.next(RST_STREAM).await;
-    // REFUSED_STREAM: the client may try again.
+    // REFUSED_STREAM: the client can retry.
     assert_eq!(refused, [0, 0, 0, 7]);
     client.send(&frame(0, END_STREAM, 1, ALICE.as_bytes())).await;
     assert_eq!(client.next(HEADERS).await[0], 0x88);

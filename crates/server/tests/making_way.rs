@@ -1,4 +1,4 @@
-//! Clients that find all seats taken: whoever has been silent for longest makes way.
+//! Clients that find all seats taken: the connection that has been idle for longest is evicted.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const ALICE: &str = r#"{"policy": "demo", "key": "alice"}"#;
 
 async fn server(max_connections: usize) -> Server {
-    // Nobody leaves because of these.
+    // Too long to matter here.
     let long = Duration::from_secs(600);
     let config = ListenerConfig {
         header_timeout: long,
@@ -32,7 +32,7 @@ async fn is_well(client: &mut Client) -> bool {
 async fn the_one_that_has_been_silent_for_longest_is_closed_and_no_other() {
     let server = server(3).await;
     let mut clients = vec![server.connect().await, server.connect().await, server.connect().await];
-    // Some are answered without hyper and some with it. The last to come is the first to be silent.
+    // Some are answered by the fast path and some by hyper. The last to connect is the first to be idle.
     assert!(is_well(&mut clients[2]).await);
     assert_eq!(clients[0].check(ALICE).await.status, 200);
     assert!(is_well(&mut clients[1]).await);
@@ -53,7 +53,7 @@ async fn who_asks_again_is_not_the_oldest_any_more() {
     let mut clients = [server.connect().await, server.connect().await];
     for client in [0, 1, 0] {
         assert!(is_well(&mut clients[client]).await);
-        // Long enough to be at rest in between.
+        // Long enough to be idle in between.
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     assert!(is_well(&mut server.connect().await).await);

@@ -19,14 +19,14 @@ fn app<S: Store>(text: &str, store: S) -> Arc<App<S>> {
     Arc::new(App::load(&source, store).unwrap())
 }
 
-/// Asks for a user, and returns whether it may.
+/// Checks a user, and returns whether the request is allowed.
 async fn ask<S: Store>(app: &App<S>, user: &str, cost: u64) -> bool {
     let plan = app.limiter().plan();
     let owed = plan.charges(&[("user", user)], Cost::new(cost).unwrap());
     app.decide(&owed).await.is_allowed()
 }
 
-/// The value of a sample, by everything that stands before it.
+/// The value of a sample, by its name and labels.
 fn value(page: &str, sample: &str) -> Option<u64> {
     let line = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     line.map(|value| value.parse().unwrap())
@@ -56,7 +56,7 @@ async fn each_policy_counts_what_it_says_itself() {
     assert_eq!(decisions(&page, "a", "allowed", "store"), Some(2));
     assert_eq!(decisions(&page, "a", "denied", "store"), Some(3));
     assert_eq!(decisions(&page, "a", "peeked", "store"), Some(1));
-    // Two were counted along; nothing is charged for what another policy denies.
+    // Two are counted here as well; a request that another policy denies is not charged.
     assert_eq!(decisions(&page, "b", "allowed", "store"), Some(5));
     assert_eq!(decisions(&page, "other", "allowed", "store"), Some(0));
     assert_eq!(decisions(&page, "other", "peeked", "store"), None);
@@ -212,7 +212,7 @@ async fn about_one_decision_in_sixteen_is_timed() {
 async fn after_a_million_keys_the_page_is_as_long_as_before() {
     let store = MemoryStore::builder().max_keys(100_000).build();
     let app = app("policies: [{ name: a, key: [user], limits: [1/hour] }]", store);
-    // All kinds of outcomes are there from before.
+    // All kinds of outcomes exist already.
     for cost in [1, 1, 0] {
         ask(&app, "alice", cost).await;
     }

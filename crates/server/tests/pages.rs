@@ -1,4 +1,4 @@
-//! What a page in a browser, or a client without the right to, gets from the HTTP listener.
+//! What web pages, and clients without the right, get from the HTTP listener.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -54,10 +54,10 @@ async fn attack_16_a_name_that_somebody_points_at_us_reads_nothing() {
         for host in ["localhost:8080", "127.0.0.1", "[::1]:8080", "192.0.2.7:8080"] {
             assert_eq!(get(&server, path, &format!("host: {host}\r\n")).await.status, 200);
         }
-        // Programs that leave it out do not run in a browser.
+        // A request without the header does not come from a browser.
         assert_eq!(get(&server, path, "").await.status, 200, "{path}");
     }
-    // Whether it is up is for everybody.
+    // Health checks are open to everybody.
     assert_eq!(get(&server, "/healthz", "host: tidegate\r\n").await.status, 200);
 }
 

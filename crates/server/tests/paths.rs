@@ -1,4 +1,4 @@
-//! Paths and methods: what there is besides checks, and what is said about what there is not.
+//! Paths and methods: the endpoints besides checks, and the answers for unknown ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -37,7 +37,7 @@ async fn a_body_that_makes_no_sense_is_refused_with_the_reason() {
         (
             r#"{"policy": "demo", "key": "a", "attributes": {}}"#,
             Some("attributes"),
-            vec!["`attributes` came with `key`"],
+            vec!["`attributes` and `key` are both present"],
         ),
         (
             r#"{"policy": "demo", "attributes": {"user": "a"}}"#,
@@ -53,13 +53,13 @@ async fn a_body_that_makes_no_sense_is_refused_with_the_reason() {
         (
             r#"{"attributes": {"user": "a", "key": "b", "user": "c"}}"#,
             Some("attributes.user"),
-            vec![r#""user" in `attributes` is there twice: expected one value"#],
+            vec![r#""user" in `attributes` occurs twice: expected one value"#],
         ),
         (r#"{"attributes": {"": "a"}}"#, Some("attributes."), vec![r#""" in `attributes`"#]),
         (
             r#"{"attributes": {"a\u0000b": "a"}}"#,
             Some("attributes.a\0b"),
-            vec![r#""a\0b" in `attributes` is no name: expected text without control"#],
+            vec![r#""a\0b" in `attributes` is not a valid name: expected text without control"#],
         ),
         (r#"{"policy": "demo", "key": "a", "key": "b"}"#, Some("key"), vec!["duplicate field"]),
         (r#"{"policy": "demo", "key": "\ud800"}"#, None, vec!["not JSON", "hex escape"]),
@@ -142,7 +142,7 @@ async fn a_body_past_the_bound_is_refused_however_it_comes() {
     let head = "POST /v1/check HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
     client.send(&format!("{head}{:x}\r\n{large}\r\n0\r\n\r\n", large.len())).await;
     client.reply().await.problem(413);
-    // All of it was read, so the connection is as good as before.
+    // The body was read completely, so the connection can still be used.
     client.check(r#"{"policy": "demo"}"#).await.problem(400);
 }
 

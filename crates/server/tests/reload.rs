@@ -47,7 +47,7 @@ impl Drop for Config {
     }
 }
 
-/// One decision: by which version, if it was by one.
+/// One decision: the version of the file that made it, if it was consistent.
 fn decide(app: &App, user: &str) -> String {
     let plan = app.limiter().plan();
     let owed = plan.charges(&[("user", user), ("path", "/x")], Cost::ONE);

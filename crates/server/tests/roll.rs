@@ -1,4 +1,4 @@
-//! Instances that share a Redis know of each other.
+//! Instances that share a Redis know about each other.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -17,7 +17,7 @@ struct Instance {
 impl Instance {
     fn start(redis: &Redis, secret: &str, limit: u32) -> Self {
         let config: RedisConfig = redis.url().parse().unwrap();
-        // Slow machines have slow tests, which is not what these are about.
+        // Generous, since slow machines are not what these tests are about.
         let builder = RedisStore::builder(config.connect_timeout(Duration::from_secs(5)));
         let store = builder.secret(secret).deadline(Duration::from_secs(5)).build();
         let text = format!(
@@ -49,7 +49,7 @@ async fn without_redis_they_admit_the_limit_together_though_each_was_told_that_i
     for limit in [1, 5, 20] {
         let redis = Redis::start();
         let mut all: Vec<Instance> = (0..3).map(|_| Instance::start(&redis, "s", limit)).collect();
-        // Everybody signs, and then everybody sees everybody.
+        // All instances register, and then each sees all of them.
         for _ in 0..2 {
             for instance in &mut all {
                 assert_eq!(instance.call().await, [""; 0]);
@@ -76,7 +76,7 @@ async fn a_list_that_was_lost_gives_nobody_a_larger_share() {
         }
     }
     redis.command(&["FLUSHALL"]);
-    // One is the first to sign again, and Redis goes before the others do.
+    // One instance registers again, and Redis goes away before the others do.
     all[0].call().await;
     redis.kill();
     let mut admitted = 0;
@@ -96,7 +96,7 @@ async fn another_secret_is_noticed_at_once_and_by_both() {
         assert!(warnings[0].starts_with("another secret is in use at "), "{warnings:?}");
         assert_eq!(instance.call().await, [""; 0], "once");
     }
-    // Each is alone among those that count with it.
+    // Each is the only instance with its secret.
     redis.kill();
     assert_eq!(one.admitted("alice", 20).await, 20);
 }

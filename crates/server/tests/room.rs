@@ -1,4 +1,4 @@
-//! A flood of one policy's keys, or of limits that come with requests, takes no other policy's room.
+//! A flood of one policy's keys, or of limits that come with requests, does not displace other policies.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -22,7 +22,7 @@ async fn search(app: &App, made_up: u32) {
     let _ = app.decide(&plan.charges(&asked, Cost::ONE)).await;
 }
 
-/// How many of these addresses log in six times, and are admitted exactly five times.
+/// How many of these addresses, after six logins each, were admitted exactly five times.
 async fn log_in(app: &App, addresses: u8) -> usize {
     let (plan, mut fair) = (app.limiter().plan(), 0);
     for address in 0..addresses {
@@ -76,7 +76,7 @@ async fn what_overflowed_never_falls_when_policies_come_and_go() {
     }
     let number = async |policy| (overflowed(&app, policy).await, overflowed(&app, "").await);
     assert_eq!(number("search").await, (2_300, 0));
-    // What came with requests is of no policy.
+    // Limits that came with requests belong to no policy.
     let limit = "5/day burst 5".parse().unwrap();
     for number in 0..200_u32 {
         let asked = app.limiter().plan().ad_hoc("cl.throttle", limit, &*number.to_string());
@@ -94,7 +94,7 @@ async fn what_overflowed_never_falls_when_policies_come_and_go() {
     assert_eq!(number("search").await, (2_300, others));
     search(&app, 3_000).await;
     assert_eq!(number("search").await, (2_301, others));
-    // A request that was under way when its policy went is of none, also when that comes back.
+    // A request in progress when its policy was removed belongs to no policy, even if the policy returns.
     let old = app.limiter().plan();
     let reload =
         |text: &str| app.reload(&PolicySource::new("limits.yaml", text.to_owned()).unwrap());

@@ -1,4 +1,4 @@
-//! TLS: certificates, ours and theirs, and what happens when they change.
+//! TLS: server and client certificates, and what happens when they change.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -148,14 +148,14 @@ async fn who_makes_way_is_told_that_this_is_the_end() {
     let config =
         ListenerConfig { max_connections: 1, header_timeout: long, ..ListenerConfig::default() };
     let address = start_with(tls, config).await;
-    // One that does not even shake hands.
+    // A client that does not even send a handshake.
     let mut silent = TcpStream::connect(address).await.unwrap();
     let mut first = connect(address, &authority, None).await.unwrap();
     assert_eq!(soon(silent.read(&mut [0])).await.unwrap(), 0);
     first.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut newcomer = Client::over(connect(address, &authority, None).await.unwrap());
     assert_eq!(newcomer.get("/healthz").await.status, 200);
-    // Without the end that TLS has of its own this would be an error.
+    // Without close_notify this would be an error.
     let mut said = String::new();
     soon(first.read_to_string(&mut said)).await.unwrap();
     assert!(said.starts_with("HTTP/1.1 200 OK"), "{said}");
@@ -214,7 +214,7 @@ async fn a_redis_client_that_reads_slowly_gets_every_answer() {
     let (mut left, mut piece) = (COMMANDS * "$300\r\n\r\n".len() + COMMANDS * 300, [0; 8 << 10]);
     while left > 0 {
         left -= soon(reader.read(&mut piece)).await.unwrap();
-        // The server is always ahead, and never finds room for all that it has.
+        // The server is always ahead, and can never write all of its answers.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     sent.await.unwrap();
@@ -244,7 +244,7 @@ async fn without_a_certificate_nobody_is_let_in_where_one_is_wanted() {
     assert!(tls.wants_certificates());
     let address = start(Arc::new(tls)).await;
     for identity in [None, Some(identity(stranger.sign("mallory")))] {
-        // The server's refusal comes after what the client takes for the end of the handshake.
+        // The server's refusal arrives after the client considers the handshake complete.
         if let Ok(stream) = connect(address, &authority, identity).await {
             let mut client = Client::over(stream);
             client.try_send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
@@ -271,8 +271,12 @@ async fn a_new_certificate_is_used_and_a_bad_one_is_not() {
     assert_ne!(one, two);
 
     for (file, text, said) in [
-        ("server.crt", "nonsense", "no certificate in it"),
-        ("server.key", &*KeyPair::generate().unwrap().serialize_pem(), "of another certificate"),
+        ("server.crt", "nonsense", "contains no certificate"),
+        (
+            "server.key",
+            &*KeyPair::generate().unwrap().serialize_pem(),
+            "the key of another certificate",
+        ),
     ] {
         authority.issue("three");
         std::fs::write(authority.file(file), text).unwrap();
@@ -280,14 +284,14 @@ async fn a_new_certificate_is_used_and_a_bad_one_is_not() {
         let error = error.to_string();
         assert!(error.contains(file) && error.contains(said), "{error}");
         assert!(error.contains("expected"), "{error}");
-        // Once is enough.
+        // The problem is reported once.
         assert!(matches!(tls.reload(), TlsReloadOutcome::Unchanged));
         assert_eq!(certificate_of(&connect(address, &authority, None).await.unwrap()), two);
     }
     std::fs::remove_file(authority.file("server.key")).unwrap();
     assert!(matches!(tls.reload(), TlsReloadOutcome::Refused(_)));
     assert!(matches!(tls.reload(), TlsReloadOutcome::Unchanged));
-    // Open connections notice nothing.
+    // Open connections are not affected.
     assert_eq!(Client::over(open).get("/healthz").await.status, 200);
 }
 
@@ -306,7 +310,7 @@ async fn a_certificate_is_followed() {
         replace(&authority.file("server.key"), &key.serialize_pem());
         replace(&authority.file("server.crt"), &certificate.pem());
         tls.wake().notify_one();
-        // The key may be seen first on its own, and refused.
+        // The new key may be read first with the old certificate, and be refused.
         while !soon(news.recv()).await.unwrap() {}
     }
     follow.abort();
@@ -327,7 +331,7 @@ async fn who_talks_the_wrong_thing_is_sent_away() {
         plain.try_send_bytes(bytes).await;
         plain.drain().await;
     }
-    // And TLS where none is spoken.
+    // And TLS to a listener without it.
     let server = support::Server::start().await;
     assert!(connect(server.address, &authority, None).await.is_err());
     let mut client = Client::over(connect(address, &authority, None).await.unwrap());
@@ -344,7 +348,7 @@ async fn a_handshake_that_takes_for_ever_keeps_nobody_waiting() {
     }
     let mut client = Client::over(connect(address, &authority, None).await.unwrap());
     assert_eq!(client.get("/healthz").await.status, 200);
-    // Nobody waits forever for the silent ones either.
+    // Silent clients are closed in time, too.
     assert!(Client::over(silent.pop().unwrap()).is_closed().await);
 }
 

@@ -1,4 +1,4 @@
-//! Traces, as received by a collector that is not ours.
+//! Traces, as received by an independent collector implementation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -190,7 +190,7 @@ async fn every_door_is_traced_and_no_span_has_a_key() {
     redis.send("RL.CHECK api alice\r\nRL.PEEK api alice\r\nCL.THROTTLE alice 1 1 60\r\n").await;
     redis.send("PING\r\nQUIT\r\n").await;
     redis.drain().await;
-    // Nobody asks for a decision here.
+    // These requests need no decision.
     Client::over(TcpStream::connect(server.http).await.unwrap()).get("/healthz").await;
     server.export(told.listen().await).await;
 
@@ -219,7 +219,7 @@ async fn every_door_is_traced_and_no_span_has_a_key() {
     assert!(!shown.contains("alice") && !shown.contains("203.0.113.9"), "{shown}");
 }
 
-/// Asks about an address, as part of the caller's trace.
+/// Checks an address, as part of the caller's trace.
 async fn call(address: SocketAddr) {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
@@ -261,7 +261,7 @@ async fn what_a_collector_does_not_take_is_counted() {
 async fn a_collector_that_is_away_or_is_none_harms_nobody() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let server = Traced::start(SamplingRatio::ALL).await;
-    // This one speaks HTTP, and has never heard of gRPC.
+    // An HTTP server that does not know gRPC.
     let other = Traced::start(SamplingRatio::NONE).await.http;
     for (server, collector) in [(server, gone), (Traced::start(SamplingRatio::ALL).await, other)] {
         assert_eq!(server.post("/v1/check", "", ALICE).await, 200);
@@ -273,7 +273,7 @@ async fn a_collector_that_is_away_or_is_none_harms_nobody() {
 #[tokio::test]
 async fn what_no_collector_takes_along_does_not_pile_up() {
     let server = Traced::start(SamplingRatio::ALL).await;
-    // Nobody exports anything, and everybody is answered.
+    // Nothing is exported, and all requests are answered.
     let checks = vec![ALICE; 100].join(",");
     let batch = format!(r#"{{"checks": [{checks}]}}"#);
     assert_eq!(server.post("/v1/check/batch", "", &batch).await, 200);
@@ -299,7 +299,7 @@ async fn a_collector_is_found_again() {
     let (stop, stopped) = oneshot::channel::<()>();
     let Traced { app, http, exporter, .. } = server;
     let exporting = tokio::spawn(exporter.run(at(address), async { drop(stopped.await) }));
-    // It takes the first spans, and hangs up.
+    // It accepts the first spans, and closes the connection.
     drop(soon(listener.accept()).await.unwrap());
     while !app.metrics_page().await.contains(r#"spans_total{result="lost"} 1"#) {
         tokio::task::yield_now().await;

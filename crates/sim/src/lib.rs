@@ -1,8 +1,8 @@
-//! Shows traffic before it comes: virtual time, traffic models, accuracy, log replay, plots.
+//! Tries limits before they are in effect: virtual time, traffic models, accuracy, log replay, plots.
 //!
 //! Everything here drives the shipping algorithms and stores, never a model of them:
 //!
-//! - [`Simulation`]: synthetic traffic against limits, and the truth beside it.
+//! - [`Simulation`]: synthetic traffic against limits, beside an exact count.
 //! - [`AccuracyStudy`]: how often an algorithm is wrong, over a large population.
 //! - [`LogReplay`]: what a configuration would have done to the requests of a log.
 //! - [`LimitSearch`]: the smallest limit that denies no more of them than you tolerate.

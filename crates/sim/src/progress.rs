@@ -1,15 +1,15 @@
-//! How far along something is, for anyone who wants to watch.
+//! The progress of long work, for a progress bar.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Incremented by workers, and read by an observer at its own pace, so that work neither waits for
-/// a terminal nor reads a clock.
+/// A counter that workers increment and an observer reads at its own pace, so that work neither waits
+/// for a terminal nor reads a clock.
 ///
 /// ```
 /// use tidegate_sim::WorkProgress;
 ///
 /// let progress = WorkProgress::default();
-/// progress.expect(200);
+/// progress.add_expected(200);
 /// progress.add(50);
 /// assert_eq!(progress.share(), Some(0.25));
 /// ```
@@ -20,17 +20,17 @@ pub struct WorkProgress {
 }
 
 impl WorkProgress {
-    /// This much more will come.
+    /// Adds expected work.
     pub fn add_expected(&self, more: u64) {
         self.total.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// This much more is done.
+    /// Adds finished work.
     pub fn add(&self, more: u64) {
         self.done.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// What is done.
+    /// The finished work.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers that are the same in every run.
 
-/// Splitmix64. Our own, so that a new version of a library does not change printed results.
+/// The splitmix64 generator. Our own, so that a new version of a library does not change printed results.
 ///
 /// ```
 /// use tidegate_sim::SeededRandom;
@@ -36,15 +36,15 @@ impl SeededRandom {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// From 0 up to but not including `end`; 0 if there is nothing.
+    /// From 0 up to but not including `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// The wait for a memoryless event that happens once in `mean`, on average.
+    /// The time until a memoryless event that happens once in `mean`, on average.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        // One minus it is never zero.
+        // `unit` is never 1, so the logarithm is finite.
         -(1.0 - self.unit()).ln() * mean
     }
 }
@@ -57,10 +57,10 @@ const fn mixed(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Ranks by Zipf's law: the `n`th comes `n` to the power of the exponent less often than the first.
+/// Ranks by Zipf's law: the `n`th is `n` to the power of the exponent times rarer than the first.
 #[derive(Clone, Debug)]
 pub struct Zipf {
-    /// The cumulated weights.
+    /// The cumulative weights.
     sums: Vec<f64>,
 }
 

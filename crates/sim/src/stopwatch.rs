@@ -1,7 +1,8 @@
-//! How long something took: the one clock here that measures us, and not a limit.
+//! Measures how long decisions take: the only real clock here, since limits run in virtual time.
 
 use std::time::{Duration, Instant};
 
+/// A stopwatch for the cost of decisions.
 pub(crate) struct DecisionStopwatch(Instant);
 
 impl DecisionStopwatch {

@@ -1,4 +1,4 @@
-//! A log through memory and through Redis: the same decisions, to the last unit.
+//! Replays a log through memory and through Redis: the decisions are the same, to the last unit.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -15,8 +15,8 @@ use tidegate_sim::{MemoryReplayLimiter, ReplayLimiter, WorkProgress};
 use tidegate_testkit::Redis;
 use tokio::runtime::Runtime;
 
-/// Redis at the time of a log. It does not say that others share it: what they would be remembered
-/// by is a clock that runs by itself.
+/// A Redis store for replays. It hides that the store is shared, since the state for that depends on the
+/// real clock.
 struct InLogTime(RedisStore);
 
 impl Store for InLogTime {

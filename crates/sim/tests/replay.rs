@@ -1,4 +1,4 @@
-//! Replays: what is denied, to whom, and what changes.
+//! Replays: which requests are denied, to which callers, and what changes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -89,7 +89,7 @@ fn a_log_without_requests_is_an_error_that_says_why() {
     let lines = "{\"user\":\"a\"}\n".repeat(3);
     assert_eq!(
         error(&lines),
-        "no request in the log: of 3 lines none is one; access.log:1: it has no time"
+        "no request in the log: none of 3 lines is one; access.log:1: it has no time"
     );
 }
 
@@ -111,7 +111,7 @@ fn a_comparison_names_who_is_hit_that_today_is_not() {
     let (_, changes) = looser.old.as_ref().unwrap();
     assert_eq!((changes.newly_denied, changes.newly_allowed), (0, 3));
     let text = replayed.report().text();
-    assert!(text.contains("denied, and today not") && text.contains("newly denied"), "{text}");
+    assert!(text.contains("denied, but not today") && text.contains("newly denied"), "{text}");
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{line:?}");
     }
@@ -136,7 +136,7 @@ fn notes_tell_what_is_odd_about_a_log() {
         "{shown}"
     );
     assert!(shown.contains("No request has the attribute plan."), "{shown}");
-    assert!(shown.contains("No policy is about 1 request."), "{shown}");
+    assert!(shown.contains("No policy applies to 1 request."), "{shown}");
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -147,7 +147,7 @@ fn gzip(text: &str) -> Vec<u8> {
 
 #[test]
 fn files_are_read_in_the_order_of_their_times_however_they_are_given() {
-    // A day ago, and packed; too long to be looked at whole; and one that is empty.
+    // One from a day ago, packed; one that is longer than a preview; and an empty one.
     let old: Vec<_> = (0..5_000).map(|minute| (minute * 60, "a", 3)).collect();
     let new: Vec<_> = (5_000..9_000).map(|minute| (minute * 60, "a", 3)).collect();
     let (old, new) = (log(&old), log(&new));
@@ -174,7 +174,7 @@ fn files_are_read_in_the_order_of_their_times_however_they_are_given() {
 
 #[test]
 fn files_that_overlap_are_merged() {
-    // Three servers, one of which is asked seldom: its piece spans all of the others.
+    // Three servers, one of them with few requests: its chunk spans the others' whole time.
     let all: Vec<_> = (0..60_000_u64).map(|second| (second, "a", 1)).collect();
     let of = |server: u64| {
         let mine = |second: u64| match second % 100 {

@@ -1,5 +1,6 @@
--- Identical requests at one instant, for an algorithm to which they are the sum of their costs. As
--- many as fit at once, then half as many; who does not fit alone has nobody behind him who does.
+-- Identical requests at one instant, for an algorithm that can decide them by the sum of their costs:
+-- tries all of them together, then half as many, and so on. If one does not fit alone, none after it
+-- does.
 local function take_many(it, rule, at, a, b, c, left)
   local cost, rest, changed = rule[6], rule[7], false
   local size = max(1, min(left, floor(LARGEST / 4 / max(1, cost, rest))))

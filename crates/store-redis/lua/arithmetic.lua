@@ -1,5 +1,5 @@
--- Exact arithmetic in doubles. Whatever is compared is a whole number below 2^53, and so is whatever
--- is stored, but for the integer of a bucket, which is two of them.
+-- Exact arithmetic in doubles. All compared and stored values are whole numbers below 2^53, except for
+-- a bucket's integer, which combines two of them.
 local HALF = 33554432
 local WHOLE = HALF * HALF
 
@@ -40,7 +40,7 @@ end
 
 local THREE = { [11] = '>I7I2I2', [15] = '>I7I4I4', [21] = '>I7I7I7' }
 
--- What `pack_three` made; nil if it did not make it.
+-- Unpacks what `pack_three` made; nil for anything else.
 local function unpack_three(packed)
   local format = THREE[#packed]
   if format then return parse(format, packed) end

@@ -1,4 +1,4 @@
--- Replaces a board, if it is still the version that the caller has seen.
+-- Replaces the shared settings, if they still have the version that the caller has read.
 local board = redis.call('MGET', KEYS[1])[1] or ''
 if string.sub(board, 1, 8) ~= ARGV[1] then
   return 0

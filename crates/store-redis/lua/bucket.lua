@@ -1,20 +1,21 @@
--- How a bucket is stored: when it is full, the remainder and the pace, see `token_bucket.lua`; and to
--- which multiple its time to live was rounded up: 256 microseconds, times 16 for each step; 0 if it
--- was not. As long as the bucket is full before that, the time to live need not be renewed, which
--- makes writes cheap.
+-- The stored form of a bucket: when it is full, the remainder and the pace, see `token_bucket.lua`; and
+-- the multiple to which its time to live was rounded up: 256 microseconds, times 16 for each step; 0 if
+-- it was not. As long as the bucket is full before the key expires, the time to live need not be
+-- renewed, which makes writes cheap.
 --
--- A small pace, of which nothing ever remains, is stored as one integer, for which Redis needs the
--- least memory, and to which it adds in place: the microseconds since 2025, and behind them four
--- digits for the rounding and the pace. Otherwise as three numbers, an instant first; if that is
--- short enough, the rounding is in the four bits before it.
+-- A bucket with a small pace, which never has a remainder, is stored as one integer, which takes Redis
+-- the least memory and which INCRBY changes in place: the microseconds since 2025, followed by four
+-- digits for the rounding and the pace. Other buckets are stored as three numbers, an instant first; if
+-- they are short enough, the rounding is in the four bits before the instant.
 local BEFORE, HIGH = 16, 281474976710656
 local SINCE, DIGITS = 1735689600000000, 10000
--- The integers have more digits than any of the strings has bytes, but for the longest.
+-- The integers have more digits than the strings have bytes, except for the longest string.
 local FEWEST, MOST = 1e12, 9e14
 -- A pace: the rate is below this, and above it is a class. The slowest has no bound but 800 days.
 local RATE_LIMIT, SLOWEST, LONGEST_REFILL = 1125899906842624, 7, 69120000000000
--- The paces that four digits can tell: of the first class those with rates below the first number, of
--- the others with rates below the second. All of them, with room for eight roundings.
+-- The paces that four digits can hold: in the first class, rates below the first number; in the others,
+-- rates below the second. All of them are below the third number, which leaves room for eight
+-- roundings.
 local RATES, FEW_RATES, PACES = 625, 89, 1250
 -- Rates below these fit into short states, in two and in four bytes.
 local SHORT_RATE, LONG_RATE = 8192, 536870912
@@ -22,7 +23,7 @@ local SHORT_RATE, LONG_RATE = 8192, 536870912
 local function bucket()
   local it = { SHORT = { [11] = '>BI6I2I2', [15] = '>BI6I4I4' } }
 
-  -- A pace as a number below `PACES`; nil if it is none of those.
+  -- A pace as a number below `PACES`; nil if it is not one of those.
   function it.digits(pace)
     local rate = pace % RATE_LIMIT
     local class = (pace - rate) / RATE_LIMIT
@@ -43,14 +44,14 @@ local function bucket()
     return 256 * 16 ^ round
   end
 
-  -- By as much as leaves it within the period, and in proportion to the debt: most keys are seen
+  -- Rounds by an amount that stays within the period and in proportion to the debt: most keys are used
   -- once, and should not linger. Another limit may have made more debt than this one can.
   local function rounding(rule, debt)
     local _, bits = math.frexp(max(0, min(rule[3] - debt, 64 * debt)))
     return max(0, min(7, floor((bits - 9) / 4)))
   end
 
-  -- What an integer says: when the bucket is full, the pace, and the rounding. Nothing if it is none.
+  -- Reads an integer: when the bucket is full, the pace, and the rounding. Nil if it is not a bucket.
   function it.whole(raw)
     if #raw < 16 or #raw > 19 or not raw:find('^[1-9]%d+$') then return nil end
     local code = tonumber(raw:sub(-4))
@@ -77,7 +78,7 @@ local function bucket()
     return pack(it.SHORT[length], round * BEFORE + head, full_at - head * HIGH, rest, code)
   end
 
-  -- Writes it with a time to live of its own.
+  -- Writes the bucket with a new time to live.
   function it.keep(key, rule, at, was, full_at, rest, pace)
     local round = rounding(rule, full_at - at)
     local final = full_at + min(rest, 1)

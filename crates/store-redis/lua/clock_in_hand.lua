@@ -1,6 +1,6 @@
--- For tests: the time of everything that is decided here is given by the caller. Keys must not
--- expire by another clock, so they do so in thousands of years; to the millisecond where it should
--- be a microsecond, so that a test can tell when.
+-- For tests: the caller gives the time of all decisions in this call. Keys must not expire by Redis's
+-- clock, so they expire in thousands of years. Milliseconds stand for microseconds there, so that a
+-- test can read the exact time to live.
 local now = tonumber(ARGV[2])
 local FAR_AWAY = 1e15
 

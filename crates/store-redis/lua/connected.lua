@@ -1,15 +1,15 @@
--- Requests that share keys, or have several: a flat list of numbers. A price is one of the rules,
--- with a cost: charges to one key may have different limits.
+-- Decides requests that share keys, or have several: a flat list of numbers. A price is the index of a
+-- rule with a cost: charges to one key may have different limits.
 --   key, price                                       one limit
 --   0, n, and n times key, price, watch              several: all pay, or none does
---   -1, key, price, amount                           give back
---   -2, key                                          forget
---   -3, n, and n times key, price                    only look
+--   -1, key, price, amount                           refund
+--   -2, key                                          reset
+--   -3, n, and n times key, price                    peek
 local function settle_connected(count)
   local TOGETHER, GIVE_BACK, FORGET, ENFORCED = 0, -1, -2, 0
-  -- Each key's value, own time, and state in three parts; and the rule by which that is written.
+  -- Each key's value, its own time, its state in three parts, and the rule by which it is written.
   local raw, rule, at, first, second, third = {}, {}, {}, {}, {}, {}
-  -- Keys whose state is not what is stored, and those among them for which that matters.
+  -- Keys whose state differs from the stored one, and those among them that must be written.
   local stale, changed = {}, {}
 
   for key = count + 1, #KEYS do
@@ -21,7 +21,7 @@ local function settle_connected(count)
     if not first[key] then found[key], rule[key] = DAMAGED, nil end
   end
 
-  -- The algorithm of a charge. Nothing passes where the value is not one of ours.
+  -- The algorithm of a charge. Nothing passes if the value is not one of ours.
   local function by(key, it)
     return algorithm(rule[key] and it[1] or 0)
   end
@@ -74,14 +74,14 @@ local function settle_connected(count)
     end
   end
 
-  -- A cost and another one, which may be of another limit.
+  -- The sum of two costs, which may be of different limits.
   local function sum(it, cost, rest, other)
     local plus = algorithm(it[1]).plus
     if plus then return plus(it, cost, rest, other) end
     return cost + other[6], rest
   end
 
-  -- A charge: its key, its rule, and what it and the earlier ones to the same counter cost together.
+  -- A charge: its key, its rule, and the total cost of this charge and earlier ones to the same counter.
   local function charge(place, i, fits)
     local key, it = requests[place + i * 3], rules[requests[place + i * 3 + 1]]
     local cost, rest = it[6], it[7]

@@ -4,7 +4,7 @@
 -- a calendar the ends of this window and the next ones.
 --
 -- Stored as one integer, index of the window * scale + count, which INCRBY adds to: no other write
--- is as cheap, and the time to live stays as it is. What does not fit is packed.
+-- is as cheap, and the time to live stays as it is. A state that does not fit is packed.
 local function fixed_window()
   local it = {}
 

@@ -1,5 +1,5 @@
--- Keys that another limiter also writes. Redis's clock says which window it is, so their names are
--- made here; and none is ever left without a time to live.
+-- Keys that another limiter also writes. Redis's clock determines the window, so their names are made
+-- here. No key is ever left without a time to live.
 --
 -- ARGV[1] is packed: what to do, how long a key outlives its use, a text that is unique to this call,
 -- and the charges.
@@ -19,8 +19,8 @@ local function name_of(it, index)
   return it.head .. decimal(index * it.window / it.unit) .. it.tail
 end
 
--- Lets a key live for as long as it matters. Whoever gave it longer had a reason; a key without any
--- expiry is a mistake.
+-- Lets a key live for as long as it matters. A longer time to live is kept, since another limiter set
+-- it; a key without any is a mistake.
 local function outlive(key, micros)
   if call('PTTL', key) < ceil(micros / 1000) then
     call('PEXPIRE', key, ceil((micros + buffer) / 1000))

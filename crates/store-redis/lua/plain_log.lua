@@ -13,7 +13,7 @@ function plain_log.open(it)
   return log
 end
 
--- The instant of the first entry of a reply. Another clock may run ahead of ours.
+-- The instant of the first entry of a reply. Another limiter's clock may run ahead of ours.
 local function instant(entries)
   return entries[2] and min(now, floor(tonumber(entries[2]) * 1000)) or now
 end
@@ -54,7 +54,7 @@ local function tidy(log)
   add(log, call('ZRANGEBYSCORE', log.key, '(' .. decimal(log.at), '+inf'))
 end
 
--- A log is gone two windows after its last entry, as with RLaaS, or later if the buffer is longer
+-- A log expires two windows after its last entry, as with RLaaS, or later if the buffer is longer
 -- than a window.
 local function mend_log(log)
   if log.count == 0 then return end

@@ -1,6 +1,6 @@
 -- Decides one request over keys that another limiter also writes: all its charges pay, or none
 -- does. Returns the time, and three numbers for each charge, from which the caller works out the
--- verdict: counts, or a log's count, its newest instant and the one whose leaving makes room.
+-- verdict: counts, or a log's count, its newest instant and the one whose expiry makes room.
 local SETTLE, GIVE_BACK, LOOK, ENFORCED = 0, 1, 3, 0
 local LAYOUTS = { plain_fixed_window, plain_sliding_window, plain_log }
 
@@ -23,7 +23,7 @@ local function fits(it, account, cost)
   return it.limit > 0 and (cost == 0 or it.by.fits(it, account, cost))
 end
 
--- What a charge and the earlier ones to the same counter cost together.
+-- The total cost of a charge and earlier ones to the same counter.
 local function sum(i, paying)
   local cost = charges[i].cost
   for j = 1, i - 1 do

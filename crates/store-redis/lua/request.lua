@@ -3,10 +3,9 @@
 --
 -- ARGV[1] is packed: the rules, each with a cost; for each rule, how many unconnected keys use it,
 -- which come first; how many requests each of those has, if one has several; how far the time of
--- keys runs ahead, if it does; the rules of the other keys, and what is asked of those, if there
--- are any.
+-- keys runs ahead, if it does; the rules of the other keys, and their requests, if there are any.
 local rules, runs, times, phases, keys, requests = cmsgpack.unpack(ARGV[1])
--- Each key's state as it was found. Or in its place: the value is not one of ours; its verdicts are
--- reported one by one; or something else was there when it was written.
+-- Each key's state as it was found, or a code: the value is not one of ours; its verdicts are reported
+-- one by one; or the key held something else when it was written.
 local found = {}
 local DAMAGED, TOLD, OCCUPIED = 1, 2, 3

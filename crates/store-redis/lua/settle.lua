@@ -1,4 +1,4 @@
--- Decides what is left, and returns the answer.
+-- Decides the requests that are left, and returns the reply.
 
 -- The states of the keys from `first` to `last`.
 local function look(first, last)
@@ -6,7 +6,7 @@ local function look(first, last)
   for i = 1, #values do found[first + i - 1] = values[i] end
 end
 
--- Neighbours are looked at together.
+-- Neighbouring keys are read together.
 local first
 for i = 1, leaving, 2 do
   first = first or left[i]

@@ -29,7 +29,7 @@ local function sliding_log()
     return FORMAT[width], 7 + width
   end
 
-  -- Without what has left the window, and with what lies in the future moved to now.
+  -- The log without entries that have left the window, and with entries in the future moved to now.
   local function up_to(rule, now, entries, units, fresh)
     local format, size = log_format(entries)
     local first, last = HEADER + 1, #entries - size + 1
@@ -62,7 +62,7 @@ local function sliding_log()
   end
 
   -- Brings a log up to now, and reports what a verdict needs: the count, the newest instant, and
-  -- the one whose leaving makes room for the cost.
+  -- the one whose expiry makes room for the cost.
   function it.tell(out, rule, now, entries, units, fresh, cost)
     local changed
     changed, entries, units, fresh = up_to(rule, now, entries, units, fresh)
@@ -83,7 +83,7 @@ local function sliding_log()
     return units + fresh + cost <= rule[2], entries, units, fresh + cost
   end
 
-  -- What had left the window stays away.
+  -- Entries that had left the window are not written again.
   function it.deny() end
 
   function it.give(rule, now, entries, units, fresh, amount)
@@ -102,7 +102,7 @@ local function sliding_log()
     return true, entries, units, fresh
   end
 
-  -- The entries once more, through `change`, which sees each one and may drop it.
+  -- The entries after `change`, which gets each one and may drop it.
   local function rewritten(entries, width, change)
     local format, size = log_format(entries)
     local copy = { pack('>I1I4', width, 0) }

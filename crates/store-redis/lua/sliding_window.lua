@@ -3,8 +3,8 @@
 -- Rule: kind, limit, window, scale.
 --
 -- Stored as one integer, (index of that instant * scale + the earlier) * scale + the later, as a
--- fixed window is. What does not fit is packed, an instant first: no digit is as small as its first
--- byte.
+-- fixed window is. A state that does not fit is packed, an instant first: its first byte is smaller
+-- than any digit.
 local function sliding_window()
   local it = { sums = true }
 
@@ -22,11 +22,11 @@ local function sliding_window()
     if left <= 0 then return floor(now / window) * window + 2 * window, 0, 0 end
     if left <= window then return final + window, current, 0 end
     if left <= 2 * window then return final, previous, current end
-    -- The clock went back: where in their windows those requests fell is no longer known.
+    -- The clock went back: the position of those requests in their windows is no longer known.
     return floor(now / window) * window + 2 * window, 0, previous + current
   end
 
-  -- By so little that it may come forward again: then the windows stay where they are.
+  -- The clock went back by so little that it may come forward again: then the windows stay.
   local function is_ahead(rule, now, final)
     return final - now > 2 * rule[3] and final - now <= 4 * rule[3]
   end
@@ -59,7 +59,7 @@ local function sliding_window()
     if index % 1 > 0 or max(previous, current) >= scale or number > LARGEST then
       return keep(key, raw, pack_three(final, previous, current), final - now)
     end
-    -- In the same windows, it lives as long as before: no other write is as cheap.
+    -- In the same windows the time to live does not change: no other write is as cheap.
     local stored = raw and whole(raw)
     if stored and floor(stored / scale / scale) == index then
       return call('INCRBY', key, format('%.0f', number - stored))

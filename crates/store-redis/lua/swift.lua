@@ -1,9 +1,8 @@
--- The keys that nothing connects. For each rule there is a loop that knows the ordinary case and
--- does only that. It leaves the rest to the full algorithms; if it leaves nothing, those are not
--- even created. There is no function here for the same reason: creating one takes as long as
--- deciding a request.
+-- Decides the keys that are not connected. Each rule has a loop that handles only the ordinary case,
+-- and leaves the rest to the full algorithms; if it leaves nothing, those are not even created. There
+-- are no functions here for the same reason: creating one takes as long as deciding a request.
 
--- How many keys there are, and those that are left, each followed by its rule.
+-- The number of keys, and the keys that are left, each followed by its rule.
 local count, left, leaving = 0, {}, 0
 
 for i = 1, #rules do
@@ -11,7 +10,7 @@ for i = 1, #rules do
   local kind, limit, window, scale, cost = rule[1], rule[2], rule[3], rule[4], rule[6]
   local first, last = count + 1, count + runs[i]
   count = last
-  -- None, times of their own, or a peek.
+  -- Left: no keys, keys with times of their own, or a peek.
   if last < first or phases or cost + rule[7] == 0 then kind = nil end
 
   -- A fixed window: counts requests, and checks the result. Not for a calendar, for denied requests
@@ -40,7 +39,7 @@ for i = 1, #rules do
       end
     end
 
-  -- A sliding window: the same. Counts that do not fit into the integer are left.
+  -- A sliding window, in the same way. Counts that do not fit into the integer are left.
   elseif kind == 2 then
     local most = min(limit, scale - 1)
     local final = floor(now / window) * window + 2 * window
@@ -128,7 +127,7 @@ for i = 1, #rules do
             done = type(pcall('INCRBY', KEYS[key], added * DIGITS)) == 'number'
           elseif lasts and not is_whole and low + added < HIGH then
             done = call('SETRANGE', KEYS[key], '0', pack('>BI6I2', head, low + added, rest))
-          -- INCRBY looks at what is there; nobody else has.
+          -- INCRBY would have checked the value, so it is checked here.
           elseif not is_whole or it.whole(raw) then
             done = it.keep(KEYS[key], rule, now, raw, later, rest, pace)
           end

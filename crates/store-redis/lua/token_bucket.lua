@@ -1,5 +1,5 @@
 -- Token bucket. State: when it is full again, a remainder in units of which a microsecond pays back
--- the rate, and the pace of whoever took last: that rate, and above its 50 bits a class c, for which
+-- the rate, and the pace of the last charge: that rate, and above its 50 bits a class c, for which
 -- a refill takes at most 8^c windows (7: any time).
 -- Rule: kind, pace, the whole microseconds that an empty bucket takes to fill, the remainder, and the
 -- window.
@@ -24,8 +24,8 @@ local function token_bucket()
     return micros > other_micros or (micros == other_micros and rest > other_rest)
   end
 
-  -- The same debt at another rate, (micros * old + rest) / new, bit by bit; or the most that is asked
-  -- for, if it is more. For each key after a limit has changed, and where limits share a counter.
+  -- The same debt at another rate, (micros * old + rest) / new, bit by bit, up to the given maximum.
+  -- Needed once for each key after a limit has changed, and where limits share a counter.
   local function converted(micros, rest, old, new, most, most_rest)
     local quotient, remainder = 0, 0
     local bit = 1
@@ -47,7 +47,7 @@ local function token_bucket()
     return quotient, remainder, false
   end
 
-  -- What is owed now at this rule's rate, up to what an empty bucket owes, and whether it is more.
+  -- The debt now at this rule's rate, up to the debt of an empty bucket, and whether it is more.
   local function owed(rule, micros, rest, pace)
     local rate, own = pace % RATE_LIMIT, rule[2] % RATE_LIMIT
     if rate ~= own and (micros > 0 or rest > 0) then
@@ -57,7 +57,7 @@ local function token_bucket()
     return micros, rest, false
   end
 
-  -- A cost and that of another rule. It is a time, which depends on the rate.
+  -- The sum of a cost and one of another rule. A cost is a time, which depends on the rate.
   function it.plus(rule, cost, rest, other)
     local rate = rule[2] % RATE_LIMIT
     local more, more_rest =
@@ -74,8 +74,8 @@ local function token_bucket()
     return min(rule[5] * 8 ^ class, LONGEST_REFILL)
   end
 
-  -- The debt at its own rate, that at the rule's, and whether it was pulled back: more than twice what
-  -- whoever took last can have made is from a clock that went back.
+  -- The debt at its own rate, the debt at the rule's rate, and whether it was reduced: more than twice
+  -- the debt that the last charge can have left comes from a clock that went back.
   local function debt(rule, now, full_at, rest, pace)
     local micros = full_at - now
     if micros < 0 then return 0, 0, 0, 0, false end
@@ -104,11 +104,11 @@ local function token_bucket()
     if is_pulled_back then return true, now + micros, rest, pace end
   end
 
-  -- The amount comes in units. What this limit holds does not matter: another one may have taken it.
+  -- The amount is in units. This limit's capacity does not matter: another limit may have charged it.
   function it.give(rule, now, full_at, rest, pace, amount)
     local micros, rest = debt(rule, now, full_at, rest, pace)
     -- A full bucket stays as it is: with a new timestamp, it would owe something if the clock went
-    -- back. The pace stays too: whoever gives back must not make others wait longer.
+    -- back. The pace stays too: a refund must not make others wait longer.
     if micros == 0 and rest == 0 then return false end
     local rate = pace % RATE_LIMIT
     local given, given_rest = converted(amount, 0, rule[5], rate, micros, rest)
@@ -117,7 +117,7 @@ local function token_bucket()
     return true, now + micros, rest, pace
   end
 
-  -- When a state was full, and what its time to live was rounded to.
+  -- When a state is full, and what its time to live was rounded to.
   local function rounded(raw)
     local was_full_at, _, round = stored.whole(raw)
     if was_full_at then return was_full_at, round, true end

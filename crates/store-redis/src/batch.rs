@@ -1,4 +1,4 @@
-//! Gathers many requests into one call.
+//! Collects the requests of one call to Redis.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct RedisCharge {
     pub(crate) phase: Span,
     /// Set if another limiter keeps the count too; then `key` only determines the slot.
     pub(crate) shared_key: Option<Box<SharedKey>>,
-    /// The position of its key in the batch, and of its limit and cost, once it is in one.
+    /// The positions of its key, and of its limit and cost, in the batch that it was added to.
     pub(crate) key_index: usize,
     pub(crate) rule_cost: usize,
 }
@@ -58,11 +58,11 @@ impl RedisCharge {
 /// Charges that are decided together.
 pub(crate) type RedisCharges = Vec<RedisCharge>;
 
-/// Something to ask Redis. Small, whatever it is about: it moves from caller to queue to call.
+/// A request to Redis. Every variant is small, because requests move from caller to queue to call.
 #[derive(Clone, Debug)]
 pub(crate) enum RedisRequest {
     Settle(RedisCharges),
-    /// What each charge would be told by itself. Nothing is taken.
+    /// Reports the verdict of each charge on its own, and takes nothing.
     Peek(RedisCharges),
     Refund(Box<RedisCharge>),
     Reset(Box<RedisCharge>),
@@ -83,20 +83,20 @@ impl RedisRequest {
         }
     }
 
-    /// Whether it concerns keys that another limiter also writes.
+    /// Whether any of its keys is also written by another limiter.
     pub(crate) fn has_shared_keys(&self) -> bool {
         self.items().iter().any(|item| item.shared_key.is_some())
     }
 
-    /// The slot where a Cluster decides it. All its keys are there: the caller has made sure of
-    /// that.
+    /// The slot in which a Cluster decides the request. The caller has made sure that all its keys
+    /// are there.
     pub(crate) fn slot(&self) -> u16 {
         self.items().first().map_or(0, |item| item.key.slot())
     }
 }
 
 impl RedisRequest {
-    /// Whose counters it concerns first.
+    /// The subject of its first counter.
     pub(crate) fn subject(&self) -> Fingerprint {
         let nobody = Fingerprint::new(0, 0);
         self.items().first().map_or(nobody, |item| item.charge().subject())
@@ -123,7 +123,8 @@ pub(crate) struct RedisBatch {
     /// How many requests there are.
     pub(crate) requests: usize,
     pub(crate) keys: Vec<BatchKey>,
-    places: HashMap<Fingerprint, usize, RandomState>,
+    /// Each counter's position in `keys`.
+    key_indexes: HashMap<Fingerprint, usize, RandomState>,
     pub(crate) rule_costs: Vec<(Limit, Cost)>,
 }
 
@@ -135,81 +136,76 @@ pub(crate) struct IdenticalRequests {
 }
 
 impl IdenticalRequests {
-    /// A request by itself.
-    pub(crate) const fn single(ask: RedisRequest) -> Self {
-        Self { request: ask, size: 1 }
+    /// A single request.
+    pub(crate) const fn single(request: RedisRequest) -> Self {
+        Self { request, size: 1 }
     }
 }
 
-/// A key, and what is asked of it.
+/// A key of a batch, with a summary of its requests.
 #[derive(Debug)]
 pub(crate) struct BatchKey {
     pub(crate) name: KeyName,
-    /// By which its state is read, and if nothing connects it, decided.
+    /// The index of the limit and cost by which the key's state is read and, unless the key is
+    /// connected, its requests are decided.
     pub(crate) rule_cost: usize,
     pub(crate) phase: Span,
-    /// Requests that are all alike: one limit, one cost.
+    /// How many requests it has. Unless the key is connected, they are identical.
     pub(crate) repeats: u64,
-    /// Whether some are not alike: they have several limits, or another cost, or are refunds. Then
-    /// their order matters, even across keys.
+    /// Whether any of its requests differs: it has several limits or another cost, or is not a plain
+    /// charge. Then the order of requests matters, even across keys.
     pub(crate) connected: bool,
 }
 
 impl RedisBatch {
-    /// Keys in one call. Beyond this there is little to gain, and a script must not run for long.
+    /// The most keys in one call. Beyond this there is little to gain, and a script must not run for long.
     pub(crate) const MAX_KEYS: usize = 128;
-    /// Requests in one call.
+    /// The most requests in one call.
     pub(crate) const MAX_REQUESTS: usize = 512;
 
-    /// Whether there is room for a request.
-    pub(crate) fn has_room_for(&self, ask: &RedisRequest, size: usize) -> bool {
-        // These have a script of their own, which takes one request.
-        let apart = ask.has_shared_keys()
-            || self.groups.first().is_some_and(|crowd| crowd.request.has_shared_keys());
+    /// Whether there is room for `size` identical requests.
+    pub(crate) fn has_room_for(&self, request: &RedisRequest, size: usize) -> bool {
+        // Shared keys have a script of their own, which takes one request.
+        let apart = request.has_shared_keys()
+            || self.groups.first().is_some_and(|group| group.request.has_shared_keys());
         let fits = self.requests + size <= Self::MAX_REQUESTS
-            && self.keys.len() + ask.items().len() <= Self::MAX_KEYS;
+            && self.keys.len() + request.items().len() <= Self::MAX_KEYS;
         self.groups.is_empty() || (fits && !apart)
     }
 
-    /// Whether all its counters are in the call already.
-    pub(crate) fn has_all_counters(&self, ask: &RedisRequest) -> bool {
-        ask.items().iter().all(|item| self.places.contains_key(&item.counter))
+    /// Whether all counters of a request are already in the batch.
+    pub(crate) fn has_all_counters(&self, request: &RedisRequest) -> bool {
+        request.items().iter().all(|item| self.key_indexes.contains_key(&item.counter))
     }
 
-    pub(crate) fn add(&mut self, mut crowd: IdenticalRequests) {
-        let connected = !matches!(&crowd.request, RedisRequest::Settle(items) if items.len() == 1);
-        let times = crowd.size as u64;
-        for item in crowd.request.items_mut() {
-            let price = self.rule_cost_index(item.rule.limit, item.cost);
-            item.rule_cost = price;
-            item.key_index = *self.places.entry(item.counter).or_insert(self.keys.len());
+    pub(crate) fn add(&mut self, mut group: IdenticalRequests) {
+        let connected = !matches!(&group.request, RedisRequest::Settle(items) if items.len() == 1);
+        let repeats = group.size as u64;
+        for item in group.request.items_mut() {
+            let rule_cost = self.rule_cost_index(item.rule.limit, item.cost);
+            item.rule_cost = rule_cost;
+            item.key_index = *self.key_indexes.entry(item.counter).or_insert(self.keys.len());
             match self.keys.get_mut(item.key_index) {
                 Some(entry) => {
-                    entry.repeats += times;
-                    entry.connected |= connected || entry.rule_cost != price;
+                    entry.repeats += repeats;
+                    entry.connected |= connected || entry.rule_cost != rule_cost;
                     // A limit of zero reads no state, and others of the same counter do.
                     if self.rule_costs[entry.rule_cost].0.capacity() == 0 {
-                        entry.rule_cost = price;
+                        entry.rule_cost = rule_cost;
                     }
                 }
                 None => {
                     let (name, phase) = (item.key.clone(), item.phase);
-                    self.keys.push(BatchKey {
-                        name,
-                        rule_cost: price,
-                        phase,
-                        repeats: times,
-                        connected,
-                    });
+                    self.keys.push(BatchKey { name, rule_cost, phase, repeats, connected });
                 }
             }
         }
-        self.requests += crowd.size;
-        self.groups.push(crowd);
+        self.requests += group.size;
+        self.groups.push(group);
     }
 
     fn rule_cost_index(&mut self, limit: Limit, cost: Cost) -> usize {
-        self.rule_costs.iter().position(|price| *price == (limit, cost)).unwrap_or_else(|| {
+        self.rule_costs.iter().position(|known| *known == (limit, cost)).unwrap_or_else(|| {
             self.rule_costs.push((limit, cost));
             self.rule_costs.len() - 1
         })

@@ -1,4 +1,4 @@
-//! A call: what is sent, and what the answer means.
+//! A call of the settle script: its arguments, and what its reply means.
 
 use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Limit, Span, Timestamp};
@@ -11,24 +11,24 @@ use crate::link::RedisReply;
 use crate::script_replay::ScriptReplay;
 use crate::{message_pack, rule, shared_keys};
 
-/// Requests on their way to Redis in one call. Keys that nothing connects come first, grouped by
-/// rule: one loop per rule is what makes a call cheap.
+/// The requests of one call to Redis. Keys that are not connected come first, grouped by rule: one
+/// loop per rule is what makes a call cheap.
 #[derive(Debug)]
 pub(crate) struct BatchCall {
     batch: RedisBatch,
-    /// Each place's position in the call.
+    /// For each key of the batch, its position in the call.
     positions: Vec<usize>,
-    /// Each position's place.
+    /// For each position in the call, the key's index in the batch.
     order: Vec<usize>,
 }
 
 impl BatchCall {
     pub(crate) fn new(batch: RedisBatch) -> Self {
         let mut order: Vec<usize> = (0..batch.keys.len()).collect();
-        order.sort_by_key(|place| (batch.keys[*place].connected, batch.keys[*place].rule_cost));
+        order.sort_by_key(|index| (batch.keys[*index].connected, batch.keys[*index].rule_cost));
         let mut positions = vec![0; order.len()];
-        for (position, place) in order.iter().enumerate() {
-            positions[*place] = position;
+        for (position, index) in order.iter().enumerate() {
+            positions[*index] = position;
         }
         Self { batch, positions, order }
     }
@@ -37,19 +37,19 @@ impl BatchCall {
         &self.batch.groups
     }
 
-    /// How many requests it has.
+    /// How many requests the call has.
     #[cfg(test)]
     pub(crate) const fn requests(&self) -> usize {
         self.batch.requests
     }
 
     pub(crate) fn first(&self) -> Option<&RedisRequest> {
-        self.groups().first().map(|crowd| &crowd.request)
+        self.groups().first().map(|group| &group.request)
     }
 
     /// The one request, if it concerns keys that another limiter also writes.
     pub(crate) fn shared_key_request(&self) -> Option<&RedisRequest> {
-        self.first().filter(|ask| ask.has_shared_keys())
+        self.first().filter(|request| request.has_shared_keys())
     }
 
     /// How many keys the call has.
@@ -64,20 +64,20 @@ impl BatchCall {
 
     /// Keys, in the order of the call.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &BatchKey> + Clone {
-        self.order.iter().map(|place| &self.batch.keys[*place])
+        self.order.iter().map(|index| &self.batch.keys[*index])
     }
 
     pub(crate) fn limit_of(&self, entry: &BatchKey) -> &Limit {
         &self.batch.rule_costs[entry.rule_cost].0
     }
 
-    /// Where an item's key is in the call.
+    /// The position of a charge's key in the call.
     pub(crate) fn position_of(&self, item: &RedisCharge) -> usize {
         self.positions[item.key_index]
     }
 
-    fn is_connected(&self, ask: &RedisRequest) -> bool {
-        ask.items().iter().any(|item| self.batch.keys[item.key_index].connected)
+    fn is_connected(&self, request: &RedisRequest) -> bool {
+        request.items().iter().any(|item| self.batch.keys[item.key_index].connected)
     }
 
     /// The script's first argument; see `request.lua`.
@@ -95,8 +95,8 @@ impl BatchCall {
         out
     }
 
-    /// The keys that nothing connects: how many there are of each rule, and how many requests each
-    /// has, unless that is one for all of them.
+    /// Writes, for keys that are not connected, how many keys each rule has, and how many requests
+    /// each key has unless every key has one.
     fn write_runs(&self, out: &mut Vec<u8>) {
         let alone = self.entries().filter(|entry| !entry.connected);
         let mut runs: SmallVec<[u64; 8]> = smallvec![0; self.batch.rule_costs.len()];
@@ -107,7 +107,7 @@ impl BatchCall {
         write_unless_empty(out, alone.filter(|_| several).map(|entry| entry.repeats));
     }
 
-    /// Nearly always, none has one.
+    /// Writes the phase of each key, or nil if no key has one, as is nearly always the case.
     fn write_phases(&self, out: &mut Vec<u8>) {
         let staggered = self.batch.keys.iter().any(|entry| !entry.phase.is_zero());
         let phases = self.entries().filter(|_| staggered).map(|entry| entry.phase);
@@ -116,9 +116,9 @@ impl BatchCall {
 
     fn write_requests(&self, out: &mut Vec<u8>) {
         let (mut requests, mut count) = (Vec::new(), 0);
-        for crowd in self.groups().iter().filter(|crowd| self.is_connected(&crowd.request)) {
-            for _ in 0..crowd.size {
-                count += self.write_request(&crowd.request, &mut requests);
+        for group in self.groups().iter().filter(|group| self.is_connected(&group.request)) {
+            for _ in 0..group.size {
+                count += self.write_request(&group.request, &mut requests);
             }
         }
         if count > 0 {
@@ -128,8 +128,8 @@ impl BatchCall {
     }
 
     /// Writes one request, and returns how many numbers that took; see `connected.lua`.
-    fn write_request(&self, ask: &RedisRequest, out: &mut Vec<u8>) -> usize {
-        match ask {
+    fn write_request(&self, request: &RedisRequest, out: &mut Vec<u8>) -> usize {
+        match request {
             RedisRequest::Settle(items) => match items.as_slice() {
                 [item] => self.write_item(item, out),
                 items => {
@@ -169,29 +169,29 @@ impl BatchCall {
 
     /// The answer to each request, in order.
     pub(crate) fn answers(&self, reply: &RedisReply) -> Vec<RedisAnswer> {
-        if let Some(ask) = self.shared_key_request() {
+        if let Some(request) = self.shared_key_request() {
             return vec![
-                shared_keys::answer(ask, reply).unwrap_or_else(|| Err(unexpected_shape())),
+                shared_keys::answer(request, reply).unwrap_or_else(|| Err(unexpected_shape())),
             ];
         }
         match ScriptReplay::new(self, reply) {
-            Some(mut replay) => self.each_request().map(|ask| replay.answer(ask)).collect(),
+            Some(mut replay) => self.each_request().map(|request| replay.answer(request)).collect(),
             None => self.each_request().map(|_| Err(unexpected_shape())).collect(),
         }
     }
 
-    /// The same answer for everybody.
+    /// The same error for every request.
     pub(crate) fn fail_all(&self, error: &StoreError) -> Vec<RedisAnswer> {
         self.each_request().map(|_| Err(error.clone())).collect()
     }
 
     /// Every request, in order.
     fn each_request(&self) -> impl Iterator<Item = &RedisRequest> {
-        self.groups().iter().flat_map(|crowd| std::iter::repeat_n(&crowd.request, crowd.size))
+        self.groups().iter().flat_map(|group| std::iter::repeat_n(&group.request, group.size))
     }
 }
 
-/// A list that need not be created in Redis if it has nothing in it.
+/// Writes a list, or nil if it is empty, so that Redis need not create it.
 fn write_unless_empty(out: &mut Vec<u8>, numbers: impl Iterator<Item = u64> + Clone) {
     match numbers.clone().count() {
         0 => message_pack::nothing(out),
@@ -203,5 +203,5 @@ fn write_unless_empty(out: &mut Vec<u8>, numbers: impl Iterator<Item = u64> + Cl
 }
 
 fn unexpected_shape() -> StoreError {
-    StoreError::new(StoreErrorKind::Protocol, "the script's answer has another shape than ours")
+    StoreError::new(StoreErrorKind::Protocol, "the script's reply has an unexpected shape")
 }

@@ -1,4 +1,4 @@
-//! Stops asking a Redis that does not answer, so that nobody waits to find out.
+//! Stops requests to a Redis that does not answer, so that callers fail immediately.
 
 use std::time::Duration;
 
@@ -7,22 +7,23 @@ use tokio::time::Instant;
 
 use crate::link::RedisFailure;
 
-/// Failures in a row that open it.
+/// Failures in a row that open a breaker.
 const IN_A_ROW: u32 = 5;
-/// Or half of at least this many in one [`WINDOW`].
+/// A breaker also opens if half of at least this many calls in one [`WINDOW`] fail.
 const AT_LEAST: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Closed while Redis answers. Once it does not, open until a background probe succeeds: user
+/// A circuit breaker: closed while Redis answers, then open until a background probe succeeds. User
 /// traffic is never used as the probe.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     state: Mutex<BreakerState>,
 }
 
+/// Why a breaker is open, and the calls that it has counted.
 #[derive(Debug)]
 struct BreakerState {
-    /// Why it is open, if it is: what opened it, or what the probe has met since.
+    /// The failure that opened it, or the probe's latest failure; `None` while it is closed.
     cause: Option<RedisFailure>,
     in_a_row: u32,
     since: Instant,
@@ -48,13 +49,13 @@ impl Breaker {
         self.state.lock().cause.is_some()
     }
 
-    /// Why Redis is not asked; nothing while it is.
+    /// Why the breaker is open; `None` while it is closed.
     pub(crate) fn cause(&self) -> Option<RedisFailure> {
         self.state.lock().cause.clone()
     }
 
-    /// Redis has answered. If that came after the time by which it was due, nobody has waited for it,
-    /// and it says nothing: a Redis that always answers late is as good as none.
+    /// Records an answer, unless it came after `due`: no caller has waited for it, and a Redis that
+    /// always answers late is as good as none.
     pub(crate) fn record_success(&self, due: Instant) {
         let mut state = self.state.lock();
         if state.roll_window() <= due {
@@ -63,7 +64,7 @@ impl Breaker {
         }
     }
 
-    /// Returns whether this failure opened it; if so, somebody has to probe.
+    /// Records a failure. Returns whether it opened the breaker: then the caller starts a probe.
     pub(crate) fn record_failure(&self, failure: &RedisFailure) -> bool {
         let mut state = self.state.lock();
         state.roll_window();
@@ -78,7 +79,7 @@ impl Breaker {
         opens
     }
 
-    /// What a probe has met: callers are told that from now on.
+    /// Records the probe's latest failure, which callers get as the cause from now on.
     pub(crate) fn update_cause(&self, failure: RedisFailure) {
         if let Some(cause) = &mut self.state.lock().cause {
             *cause = failure;

@@ -14,7 +14,7 @@ use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 #[must_use]
 pub struct RedisStoreBuilder {
     pub(crate) config: RedisConfig,
-    /// Shared by all stores that are built.
+    /// Shared by all stores that this builder builds.
     pub(crate) destination: LinkDestination,
     pub(crate) prefix: String,
     pub(crate) key_format: Option<KeyFormat>,
@@ -58,7 +58,7 @@ impl RedisStoreBuilder {
     /// If Redis is a Cluster and the template has no hash tag that keeps an entity's windows
     /// together. Limits that the template does not suit are refused when they are decided, with an
     /// error of kind [`Misconfigured`](tidegate_store::StoreErrorKind::Misconfigured); to find out
-    /// earlier, ask [`KeyFormat::check`].
+    /// earlier, call [`KeyFormat::check`].
     pub fn key_format(self, format: KeyFormat) -> Result<Self, KeyFormatError> {
         if self.is_for_a_cluster() {
             format.check_cluster()?;
@@ -71,20 +71,20 @@ impl RedisStoreBuilder {
     }
 
     /// The deployment's secret. All its instances must have the same one, or they will not find
-    /// each other's counters. Without it, nobody can tell which key is whose.
+    /// each other's counters. Without the secret, nobody can tell which client a key belongs to.
     pub fn secret(self, secret: &str) -> Self {
         Self { secret: secret_of(secret), ..self }
     }
 
-    /// How long a decision may take, whatever happens.
+    /// The time limit of a decision, whatever happens.
     ///
-    /// If the policies come from a file, the deadline of the most patient policy replaces this one:
-    /// see [`Store::set_deadline`](tidegate_store::Store::set_deadline).
+    /// If the policies come from a file, the longest deadline of any policy replaces this one: see
+    /// [`Store::set_deadline`](tidegate_store::Store::set_deadline).
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// How many requests may wait for Redis at once; beyond that, requests fail immediately.
+    /// How many requests may wait for Redis at a time. Requests beyond that fail immediately.
     pub fn max_waiting(self, max_waiting: usize) -> Self {
         Self { max_waiting, ..self }
     }
@@ -101,7 +101,7 @@ impl RedisStoreBuilder {
     }
 }
 
-/// Derives a key for hashing keys from a text of any length.
+/// Derives the key of the hash function from a text of any length.
 fn secret_of(text: &str) -> [u8; 16] {
     SipHasher24::new().hash(text.as_bytes()).as_bytes()
 }

@@ -1,5 +1,5 @@
-//! Charges that are stored in different places: on a Cluster, or because only some are shared with
-//! another limiter.
+//! Decides requests whose charges are stored in different places: in several slots of a Cluster, or
+//! only some of them under keys shared with another limiter.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) enum ChargePlacement {
 /// Charges grouped by where they are stored, with their positions in the request.
 pub(crate) type ChargeGroups = Vec<(Vec<usize>, RedisCharges)>;
 
-/// Whether only some are shared with another limiter.
+/// Whether some charges are shared with another limiter and others are not.
 pub(crate) fn are_mixed(items: &RedisCharges) -> bool {
     let is_shared = |item: &RedisCharge| item.shared_key.is_some();
     items.iter().any(is_shared) && !items.iter().all(is_shared)
@@ -53,11 +53,11 @@ pub(crate) fn group_charges(items: RedisCharges, on_a_cluster: bool) -> ChargePl
 }
 
 impl RedisStore {
-    /// One place after the other. If one denies, what was taken from the others is given back, and
-    /// the caller does not wait for that; the rest are asked what they would have said.
+    /// Decides one place after the other. If one denies, the costs taken from the places before it are
+    /// refunded in the background, and the places after it report what they would have decided.
     ///
-    /// Between taking and giving back, others see too little left: at most one request's cost for
-    /// each such request under way. Nobody ever sees too much.
+    /// Between charge and refund, other callers see too little left: at most one request's cost for
+    /// each such request under way. No caller ever sees too much.
     pub(crate) async fn ask_stepwise(
         &self,
         groups: ChargeGroups,
@@ -71,25 +71,25 @@ impl RedisStore {
         let mut paid = RefundGuard { store: self, items: Vec::new() };
         let mut passes = true;
         for (places, items) in groups {
-            let asks = if passes {
+            let requests = if passes {
                 vec![(places, RedisRequest::Settle(items))]
             } else {
                 requests_after_denial(places, items)
             };
-            for (places, ask) in asks {
-                let asked = ask.items().to_vec();
+            for (places, request) in requests {
+                let charges = request.items().to_vec();
                 let left = patience.saturating_sub(began.elapsed());
-                let (group_passes, verdicts) = match self.ask(ask, left).await {
+                let (group_passes, verdicts) = match self.ask(request, left).await {
                     Ok(answer) => answer,
                     Err(error) if passes => return Err(error),
-                    // It is denied, whatever this place would have said.
-                    Err(_) => (false, asked.iter().map(presumed_verdict).collect()),
+                    // The request is denied, whatever this place would have decided.
+                    Err(_) => (false, charges.iter().map(presumed_verdict).collect()),
                 };
                 for (place, verdict) in places.iter().zip(&verdicts) {
                     out[first + place] = *verdict;
                 }
                 if passes && group_passes {
-                    paid.add(&places, asked, &verdicts);
+                    paid.add(&places, charges, &verdicts);
                 }
                 passes &= group_passes;
             }
@@ -98,7 +98,7 @@ impl RedisStore {
             paid.items.clear();
         }
         for item in &paid.items {
-            // It is told what is left once it has been given back.
+            // The verdict reports what is left after the refund.
             let verdict = &mut out[first + item.place];
             let units = verdict.remaining.saturating_add(item.item.cost.get());
             verdict.remaining = units.min(verdict.limit);
@@ -106,33 +106,34 @@ impl RedisStore {
         Ok(passes)
     }
 
-    /// In the background: a refund that fails errs on the strict side, and nobody who leaves takes it
-    /// along.
+    /// Refunds in the background, so that a caller that stops waiting does not cancel the refund. A
+    /// refund that fails errs on the strict side.
     fn refund_later(&self, paid: Vec<RefundableCharge>) {
-        let leave = |RefundableCharge { beside, item, .. }| {
+        let enqueue = |RefundableCharge { beside, item, .. }| {
             self.enqueue_unawaited(RedisRequest::Refund(Box::new(item)), beside)
         };
-        let asked: Vec<PendingReply> = paid.into_iter().filter_map(leave).collect();
+        let replies: Vec<PendingReply> = paid.into_iter().filter_map(enqueue).collect();
         let Ok(runtime) = Handle::try_current() else { return };
         let deadline = self.deadline();
         runtime.spawn(async move {
-            for asked in asked {
-                let _ = timeout(deadline, asked).await;
+            for reply in replies {
+                let _ = timeout(deadline, reply).await;
             }
         });
     }
 }
 
-/// What a request has paid so far, which goes back unless all of it is paid.
+/// The charges that a request has paid so far. They are refunded on drop unless all charges passed.
 struct RefundGuard<'a> {
     store: &'a RedisStore,
     items: Vec<RefundableCharge>,
 }
 
+/// A charge that was paid, and how to refund it.
 struct RefundableCharge {
-    /// The first counter of those it was taken together with, which says where it waits in line.
+    /// The first counter that was charged together with it, which determines the queue.
     beside: Fingerprint,
-    /// Which of the request's charges it is.
+    /// Its position among the request's charges.
     place: usize,
     item: RedisCharge,
 }
@@ -156,7 +157,7 @@ impl RefundGuard<'_> {
     }
 }
 
-/// Also when nobody waits for the decision any more.
+/// Also refunds when the caller stops waiting for the decision.
 impl Drop for RefundGuard<'_> {
     fn drop(&mut self) {
         if !self.items.is_empty() {
@@ -165,29 +166,29 @@ impl Drop for RefundGuard<'_> {
     }
 }
 
-/// What is asked for a request that is denied already: limits that count such requests do, and others
-/// only say what they would have said.
+/// The requests for places that come after a denial: limits that count denied requests do so, and
+/// others only report what they would have decided.
 fn requests_after_denial(
     places: Vec<usize>,
     items: RedisCharges,
 ) -> Vec<(Vec<usize>, RedisRequest)> {
-    let (counting, looking): (Vec<_>, Vec<_>) =
+    let (counting, peeking): (Vec<_>, Vec<_>) =
         places.into_iter().zip(items).partition(|(_, item)| item.rule.limit.counts_denied());
-    let ask = |charges: Vec<(usize, RedisCharge)>, ask: fn(RedisCharges) -> RedisRequest| {
+    let request = |charges: Vec<(usize, RedisCharge)>, make: fn(RedisCharges) -> RedisRequest| {
         let (places, items): (Vec<_>, RedisCharges) = charges.into_iter().unzip();
-        (!items.is_empty()).then(|| (places, ask(items)))
+        (!items.is_empty()).then(|| (places, make(items)))
     };
-    ask(counting, RedisRequest::Settle)
+    request(counting, RedisRequest::Settle)
         .into_iter()
-        .chain(ask(looking, RedisRequest::Peek))
+        .chain(request(peeking, RedisRequest::Peek))
         .collect()
 }
 
-/// For a place that did not say in time what it would have said.
+/// The verdict for a place that did not answer in time after another place denied.
 fn presumed_verdict(item: &RedisCharge) -> Verdict {
     item.rule.limit.probe_fresh(item.cost, Timestamp::ZERO)
 }
 
-/// A placeholder until the verdict is there.
+/// A placeholder until the verdict arrives.
 const UNKNOWN: Verdict =
     Verdict { allowed: false, limit: 0, remaining: 0, retry_after: None, reset_after: Span::ZERO };

@@ -1,4 +1,4 @@
-//! Where Redis is and how to connect to it.
+//! The configuration of the connection: where Redis is, how to log in, and time limits.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use crate::url::{RedisUrl, RedisUrlError};
 /// | URL | |
 /// |---|---|
 /// | `redis://[[user]:password@]host[:port][/database]` | one server |
-/// | `redis+unix://[[user]:password@]/path/to/socket[?db=database]` | one server, by its socket |
+/// | `redis+unix://[[user]:password@]/path/to/socket[?db=database]` | one server, over its Unix socket |
 /// | `redis+sentinel://[[user]:password@]host[:port][,...]/service[/database]` | the primary that these Sentinels know; `?sentinel_user=` and `sentinel_password=` for the Sentinels themselves |
-/// | `redis+cluster://[[user]:password@]host[:port][,...]` | a Cluster, found by any of its nodes |
+/// | `redis+cluster://[[user]:password@]host[:port][,...]` | a Cluster, discovered through any of its nodes |
 ///
 /// With TLS the scheme begins with `rediss`. Special characters in a user name or password are
 /// percent-encoded. Passwords are never shown when a configuration is printed.
@@ -50,14 +50,14 @@ impl RedisConfig {
         Self { connections: connections.clamp(1, MOST_CONNECTIONS), ..self }
     }
 
-    /// How long it may take to connect, from the name lookup to the login. Defaults to 250 ms.
+    /// The time limit for connecting, from the name lookup to the login. Defaults to 250 ms.
     pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
         Self { connect_timeout, ..self }
     }
 
-    /// When a connection is replaced by a new one, give or take a fifth. Defaults to five minutes.
-    /// Names are looked up again at that point, so that a change is noticed even if the old server
-    /// still answers.
+    /// The age at which a connection is replaced, give or take a fifth. Defaults to five minutes.
+    /// Host names are looked up again then, so that a change is noticed even if the old server still
+    /// answers.
     pub fn max_age(self, max_age: Duration) -> Self {
         Self { max_age, ..self }
     }

@@ -1,4 +1,4 @@
-//! How long anyone waits for Redis.
+//! How long callers wait for Redis.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,9 +25,9 @@ impl RedisDeadline {
     }
 }
 
-/// How long a call has to be under way to be late, given how long one usually is: about halfway from
-/// there to the deadline, so that a far Redis is not taken for a slow one. A caller that does not
-/// even wait as long as calls usually take is measured by those who do, if there are any.
+/// How long a call has to be under way to count as late: about halfway between the usual round trip
+/// and the caller's patience, so that a far Redis is not taken for a slow one. For a caller that does
+/// not even wait for the usual round trip, the deadline of the other callers counts, if that is longer.
 pub(crate) fn late_after(patience: Duration, deadline: Duration, usual: Duration) -> Duration {
     let given = if usual < patience { patience } else { deadline };
     let late = if usual < given { (given + usual) / 2 } else { patience / 2 };

@@ -1,4 +1,4 @@
-//! Carries batches to Redis, and stops when Redis does not answer.
+//! Sends batches to Redis, and stops while Redis does not answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,22 +20,23 @@ use crate::recovery_probe::RecoveryProbe;
 use crate::script::{PLAIN, PLAIN_AT, SETTLE, SETTLE_AT};
 use crate::{RedisStoreBuilder, shared_keys};
 
-/// Sits between the batches and the link: the script, the breaker and its probe.
+/// Turns batches into script calls, sends them over the link, and turns callers away while a breaker
+/// is open.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     link: RedisLink,
-    /// One breaker, or on a Cluster one for each of this many ranges of slots: a node that is down
-    /// affects nobody whose counters are elsewhere.
+    /// One breaker, or on a Cluster one for each range of slots: a node that is down does not affect
+    /// clients whose counters are elsewhere.
     breakers: Box<[Breaker]>,
     naming: Arc<KeyNamer>,
     deadline: Arc<RedisDeadline>,
-    /// Tells roughly which month it is.
+    /// Tells roughly which calendar windows are current.
     wall: SystemClock,
     /// The time to decide by, in microseconds, if it is not Redis's.
     manual_clock: Option<Arc<AtomicU64>>,
 }
 
-/// How long anyone waits for what no decision depends on.
+/// The time limit of queries that no decision depends on.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 impl Dispatcher {
@@ -60,10 +61,10 @@ impl Dispatcher {
         self.link.is_cluster()
     }
 
-    /// Where a request is decided. Only a Cluster has slots, and computing one takes a while.
-    pub(crate) fn slot_of(&self, ask: &RedisRequest) -> ClusterSlot {
-        let slot = if self.is_cluster() { ask.slot() } else { 0 };
-        ClusterSlot { slot, subject: ask.subject() }
+    /// Where a request is decided. Only a Cluster needs the slot, which takes a while to compute.
+    pub(crate) fn slot_of(&self, request: &RedisRequest) -> ClusterSlot {
+        let slot = if self.is_cluster() { request.slot() } else { 0 };
+        ClusterSlot { slot, subject: request.subject() }
     }
 
     /// Whether requests for this slot are currently being turned away.
@@ -71,7 +72,7 @@ impl Dispatcher {
         self.breaker(slot).is_open()
     }
 
-    /// Why they are; nothing if they are not.
+    /// Why requests for this slot are being turned away; `None` if they are not.
     pub(crate) fn breaker_cause(&self, slot: u16) -> Option<RedisFailure> {
         self.breaker(slot).cause()
     }
@@ -91,21 +92,21 @@ impl Dispatcher {
         }
     }
 
-    /// What an operator should know about how Redis is set up, or why that is unknown.
+    /// Warnings about the configuration of Redis, or why the configuration is unknown.
     pub(crate) async fn setup_warnings(&self) -> Vec<String> {
         match self.link.memory(0, PATIENCE).await {
             Ok(memory) if memory.may_evict() => vec![format!(
-                "maxmemory-policy is {:?}: Redis may drop counters when its memory is full, and \
-                 whose counter is dropped has a fresh quota; set it to noeviction",
+                "maxmemory-policy is {:?}: Redis may evict counters when its memory is full, and a \
+                 client whose counter is evicted has a fresh quota; set it to noeviction",
                 memory.policy
             )],
             Ok(_) => Vec::new(),
-            Err(failure) => vec![format!("could not see how Redis is set up: {failure}")],
+            Err(failure) => vec![format!("could not read the configuration of Redis: {failure}")],
         }
     }
 
-    /// What Redis holds. For a Cluster the total is unknown, and one node speaks for all about how
-    /// they are set up. A user without permission to ask learns nothing.
+    /// How much Redis holds. On a Cluster the total is unknown, and the eviction policy is that of one
+    /// node. Fails if the user has no permission to run `INFO`.
     pub(crate) async fn usage(&self) -> Result<StoreUsage, StoreError> {
         let memory = self.link.memory(0, PATIENCE).await?;
         let usage = StoreUsage { may_evict: Some(memory.may_evict()), ..StoreUsage::default() };
@@ -124,7 +125,7 @@ impl Dispatcher {
         &self.link
     }
 
-    /// A caller stopped waiting while calls on these connections were late.
+    /// Records that a caller stopped waiting while calls on these connections were late.
     pub(crate) fn record_timeout(
         self: &Arc<Self>,
         place: ClusterSlot,
@@ -141,13 +142,13 @@ impl Dispatcher {
         }
     }
 
-    /// A decision about nobody, next to the counters of `subject`.
+    /// A call whose decision affects no client, in the slot of the counters of `subject`.
     pub(crate) fn probe_call(&self, subject: Fingerprint) -> ScriptCall {
         let mut batch = RedisBatch::default();
         self.naming
             .probe(subject)
             .into_iter()
-            .for_each(|ask| batch.add(IdenticalRequests::single(ask)));
+            .for_each(|request| batch.add(IdenticalRequests::single(request)));
         self.call(&batch.seal())
     }
 
@@ -156,16 +157,17 @@ impl Dispatcher {
         self.deadline.get()
     }
 
-    fn call(&self, parcel: &BatchCall) -> ScriptCall {
+    fn call(&self, batch_call: &BatchCall) -> ScriptCall {
         let now = self.manual_clock.as_ref().map(|clock| clock.load(Ordering::SeqCst));
-        let mut call = match parcel.shared_key_request() {
-            Some(ask) => shared_keys::call(ask, if now.is_some() { &PLAIN_AT } else { &PLAIN }),
+        let mut call = match batch_call.shared_key_request() {
+            Some(request) => {
+                shared_keys::call(request, if now.is_some() { &PLAIN_AT } else { &PLAIN })
+            }
             None => {
                 let script = if now.is_some() { &SETTLE_AT } else { &SETTLE };
-                let mut call = ScriptCall::new(script, &parcel.names());
-                call.arg(
-                    parcel.argument(now.map_or_else(|| self.wall.now(), Timestamp::from_micros)),
-                );
+                let mut call = ScriptCall::new(script, &batch_call.names());
+                let time = now.map_or_else(|| self.wall.now(), Timestamp::from_micros);
+                call.arg(batch_call.argument(time));
                 call
             }
         };
@@ -181,65 +183,71 @@ impl RedisTransport for Arc<Dispatcher> {
         self.link.is_cluster()
     }
 
-    async fn send(&self, lane: usize, parcel: &BatchCall) -> Vec<RedisAnswer> {
+    async fn send(&self, lane: usize, batch_call: &BatchCall) -> Vec<RedisAnswer> {
         let began = now();
-        match self.run(lane, parcel).await {
-            Err(failure) if failure.keys_apart && parcel.groups().len() > 1 => {
-                self.send_in_groups(lane, parcel).await
+        match self.run(lane, batch_call).await {
+            Err(failure) if failure.keys_apart && batch_call.groups().len() > 1 => {
+                self.send_in_groups(lane, batch_call).await
             }
-            outcome => self.answers(parcel, outcome, began),
+            outcome => self.answers(batch_call, outcome, began),
         }
     }
 }
 
 impl Dispatcher {
-    async fn run(&self, lane: usize, parcel: &BatchCall) -> Result<RedisReply, RedisFailure> {
-        self.link.run(self.slot_of_call(parcel), lane, &self.call(parcel)).await
+    async fn run(&self, lane: usize, batch_call: &BatchCall) -> Result<RedisReply, RedisFailure> {
+        self.link.run(self.slot_of_call(batch_call), lane, &self.call(batch_call)).await
     }
 
-    fn slot_of_call(&self, parcel: &BatchCall) -> u16 {
-        parcel.first().map_or(0, |ask| self.slot_of(ask).slot)
+    fn slot_of_call(&self, batch_call: &BatchCall) -> u16 {
+        batch_call.first().map_or(0, |request| self.slot_of(request).slot)
     }
 
     fn answers(
         self: &Arc<Self>,
-        parcel: &BatchCall,
+        batch_call: &BatchCall,
         outcome: Result<RedisReply, RedisFailure>,
         began: Instant,
     ) -> Vec<RedisAnswer> {
         match outcome {
             Ok(reply) => {
-                self.breaker(self.slot_of_call(parcel)).record_success(began + self.deadline.get());
-                parcel.answers(&reply)
+                self.breaker(self.slot_of_call(batch_call))
+                    .record_success(began + self.deadline.get());
+                batch_call.answers(&reply)
             }
             Err(failure) => {
-                if let Some(ask) = parcel.first().filter(|_| is_server_failure(&failure)) {
-                    self.record_failure(self.slot_of(ask), &failure);
+                if let Some(request) = batch_call.first().filter(|_| is_server_failure(&failure)) {
+                    self.record_failure(self.slot_of(request), &failure);
                 }
-                parcel.fail_all(&failure.into())
+                batch_call.fail_all(&failure.into())
             }
         }
     }
 
-    /// Requests that cannot be decided in one call, because their slot is moving and the keys of
-    /// some have already moved. All at once, so that none waits for the others.
-    async fn send_in_groups(self: &Arc<Self>, lane: usize, parcel: &BatchCall) -> Vec<RedisAnswer> {
-        let flights: Vec<_> = group_by_keys(parcel.groups())
+    /// Sends requests that cannot share a call because their slot is migrating and the keys of some
+    /// have already moved: a call for each group with the same keys. The calls run concurrently, so
+    /// that none waits for the others.
+    async fn send_in_groups(
+        self: &Arc<Self>,
+        lane: usize,
+        batch_call: &BatchCall,
+    ) -> Vec<RedisAnswer> {
+        let calls: Vec<_> = group_by_keys(batch_call.groups())
             .into_iter()
-            .map(|(places, part)| {
-                let courier = Arc::clone(self);
-                let flight = async move {
+            .map(|(positions, part)| {
+                let dispatcher = Arc::clone(self);
+                let call = async move {
                     let began = now();
-                    let outcome = courier.run(lane, &part).await;
-                    courier.answers(&part, outcome, began)
+                    let outcome = dispatcher.run(lane, &part).await;
+                    dispatcher.answers(&part, outcome, began)
                 };
-                (places, tokio::spawn(flight))
+                (positions, tokio::spawn(call))
             })
             .collect();
-        let mut answers = parcel.fail_all(&abandoned());
-        for (places, flight) in flights {
-            for (place, answer) in places.into_iter().zip(flight.await.unwrap_or_default()) {
-                answers[place] = answer;
+        let mut answers = batch_call.fail_all(&abandoned());
+        for (positions, call) in calls {
+            for (position, answer) in positions.into_iter().zip(call.await.unwrap_or_default()) {
+                answers[position] = answer;
             }
         }
         answers
@@ -252,38 +260,38 @@ fn now() -> Instant {
 }
 
 /// Requests, grouped by identical keys, with the positions of their answers.
-fn group_by_keys(crowds: &[IdenticalRequests]) -> Vec<(Vec<usize>, BatchCall)> {
+fn group_by_keys(groups: &[IdenticalRequests]) -> Vec<(Vec<usize>, BatchCall)> {
     let mut parts: Vec<(Vec<usize>, RedisBatch)> = Vec::new();
     let mut known: HashMap<Vec<Fingerprint>, usize> = HashMap::new();
-    let mut place = 0;
-    for crowd in crowds {
-        let counters = crowd.request.items().iter().map(|item| item.counter).collect();
+    let mut position = 0;
+    for group in groups {
+        let counters = group.request.items().iter().map(|item| item.counter).collect();
         let part = *known.entry(counters).or_insert_with(|| {
             parts.push(Default::default());
             parts.len() - 1
         });
-        parts[part].0.extend(place..place + crowd.size);
-        parts[part].1.add(crowd.clone());
-        place += crowd.size;
+        parts[part].0.extend(position..position + group.size);
+        parts[part].1.add(group.clone());
+        position += group.size;
     }
-    parts.into_iter().map(|(places, batch)| (places, batch.seal())).collect()
+    parts.into_iter().map(|(positions, batch)| (positions, batch.seal())).collect()
 }
 
-/// Where something is stored: a slot, and whose tag leads there.
+/// A slot, and a subject whose hash tag is in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClusterSlot {
     pub(crate) slot: u16,
     pub(crate) subject: Fingerprint,
 }
 
-/// Whether a failure says something about Redis as a whole, and not just about a few keys.
+/// Whether a failure concerns Redis as a whole, and not just a few keys.
 fn is_server_failure(failure: &RedisFailure) -> bool {
     failure.kind != StoreErrorKind::WrongType && !failure.keys_apart
 }
 
 fn abandoned() -> StoreError {
-    StoreError::new(StoreErrorKind::Lost, "the runtime that carried the request has ended")
+    StoreError::new(StoreErrorKind::Lost, "the runtime that sent the request has ended")
 }
 
-/// Neighbouring slots are mostly on the same node.
+/// Each breaker covers a range of slots: neighbouring slots are mostly on the same node.
 const BREAKERS_ON_A_CLUSTER: usize = 64;

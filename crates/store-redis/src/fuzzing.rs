@@ -1,5 +1,5 @@
-//! A property of what reads Redis's replies. The target in `fuzz/` searches for inputs that break it, and an
-//! ordinary test holds it to the corpus.
+//! A property of the code that reads Redis's replies. The target in `fuzz/` searches for inputs that
+//! break it, and an ordinary test checks it against the corpus.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a property panics")]
 
@@ -10,20 +10,22 @@ use crate::batch_call::BatchCall;
 use crate::url::RedisUrl;
 use crate::{link, shared_keys, shared_settings};
 
-/// Whatever is replied to a call, every request in it gets an answer: as many verdicts as it has charges, or
-/// an error. The bytes are also taken for a board, and for an address of a server.
+/// Whatever Redis replies to a call, every request in it gets an answer: as many verdicts as it has
+/// charges, or an error. The bytes are also read as shared settings and as a URL.
 pub fn replies(bytes: &[u8]) {
     shared_settings::fuzz(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = text.parse::<RedisUrl>();
     }
     let Some(reply) = link::fuzz::reply(bytes) else { return };
-    for asks in calls() {
-        let expected: Vec<usize> = asks.iter().map(verdicts).collect();
-        let answers = parcel(asks).answers(&reply);
+    for requests in calls() {
+        let expected: Vec<usize> = requests.iter().map(verdicts).collect();
+        let answers = batch_call(requests).answers(&reply);
         assert_eq!(answers.len(), expected.len());
         for (answer, expected) in answers.iter().zip(expected) {
-            assert!(answer.as_ref().is_ok_and(|(_, it)| it.len() == expected) || answer.is_err());
+            assert!(
+                answer.as_ref().is_ok_and(|(_, found)| found.len() == expected) || answer.is_err()
+            );
         }
     }
     let _ = shared_keys::answer(
@@ -32,7 +34,7 @@ pub fn replies(bytes: &[u8]) {
     );
 }
 
-/// Each kind of limit by itself, as the first of a pipeline, and beside others.
+/// Each kind of limit in a call of its own, all in one call, and all in one request beside others.
 fn calls() -> Vec<Vec<RedisRequest>> {
     let alone = |limit| vec![RedisRequest::Settle(vec![item(limit, limit as usize)])];
     let mut calls: Vec<_> = (0..LIMITS.len() as u64).map(alone).collect();
@@ -46,16 +48,16 @@ fn calls() -> Vec<Vec<RedisRequest>> {
     calls
 }
 
-fn verdicts(ask: &RedisRequest) -> usize {
-    match ask {
+fn verdicts(request: &RedisRequest) -> usize {
+    match request {
         RedisRequest::Settle(items) | RedisRequest::Peek(items) => items.len(),
         RedisRequest::Refund(_) | RedisRequest::Reset(_) => 0,
     }
 }
 
-fn parcel(asks: Vec<RedisRequest>) -> BatchCall {
+fn batch_call(requests: Vec<RedisRequest>) -> BatchCall {
     let mut batch = RedisBatch::default();
-    asks.into_iter().for_each(|ask| batch.add(IdenticalRequests::single(ask)));
+    requests.into_iter().for_each(|request| batch.add(IdenticalRequests::single(request)));
     batch.seal()
 }
 

@@ -1,4 +1,4 @@
-//! What a counter is called in Redis.
+//! The names of keys in Redis.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use tidegate_core::{AlgorithmKind, Charge};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct KeyName(KeyBytes);
 
-/// Ours are this short, unless a prefix makes them longer.
+/// Our own names fit inline, unless a prefix makes them longer.
 type KeyBytes = SmallVec<[u8; 22]>;
 
 const TAG: u32 = 3;
@@ -36,8 +36,8 @@ impl KeyName {
         Self(name)
     }
 
-    /// The notice board's name, in the same form.
-    pub(crate) fn of_board(prefix: &[u8], tag: u64, rest: u64) -> Self {
+    /// The name of the shared settings or of the instance list, in the same form.
+    pub(crate) fn of_settings(prefix: &[u8], tag: u64, rest: u64) -> Self {
         let mut name = KeyBytes::from_slice(prefix);
         name.push(b'{');
         write_digits(&mut name, tag, TAG);
@@ -46,7 +46,7 @@ impl KeyName {
         Self(name)
     }
 
-    /// A name given by another limiter.
+    /// A name in another limiter's format.
     pub(crate) fn given(name: Vec<u8>) -> Self {
         Self(name.into())
     }
@@ -55,7 +55,7 @@ impl KeyName {
         &self.0
     }
 
-    /// The slot in which a Cluster keeps it.
+    /// The slot in which a Cluster keeps the key.
     pub(crate) fn slot(&self) -> u16 {
         crate::slot::of_key(&self.0)
     }
@@ -80,7 +80,7 @@ const fn letter(kind: AlgorithmKind) -> u8 {
         AlgorithmKind::SlidingWindow => b's',
         AlgorithmKind::SlidingLog => b'l',
         AlgorithmKind::TokenBucket => b'v',
-        // A new algorithm must say here how its keys are distinguished.
+        // A new algorithm needs a letter here.
         _ => b'?',
     }
 }

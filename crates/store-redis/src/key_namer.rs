@@ -1,4 +1,4 @@
-//! What counters are called: our own names, or another limiter's.
+//! Names the keys of charges: by our own scheme, or in another limiter's format.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::key_name::KeyName;
 use crate::shared_keys::SharedKey;
 use crate::{KeyFormat, KeyFormatError, RedisStoreBuilder};
 
-/// Names counters.
+/// Names the keys of charges.
 #[derive(Debug)]
 pub(crate) struct KeyNamer {
     prefix: Vec<u8>,
     secret: [u8; 16],
     /// For charges that bring no template.
     format: Option<Arc<KeyFormat>>,
-    /// Templates that charges have brought along.
+    /// The parsed templates of charges that bring one.
     given: Mutex<HashMap<Box<str>, Arc<KeyFormat>>>,
     on_a_cluster: bool,
 }
 
-/// A configuration has a few; more are not cached.
+/// The most templates in the cache, which is cleared beyond that. A configuration has a few.
 const MOST_GIVEN: usize = 1_000;
 
 impl KeyNamer {
@@ -39,7 +39,7 @@ impl KeyNamer {
         }
     }
 
-    /// Whether a charge's key has a name of ours rather than another limiter's.
+    /// Whether a charge's key is named by our own scheme.
     pub(crate) fn is_own_key(&self, charge: &Charge<'_>) -> bool {
         charge.key_format().map_or(self.format.is_none(), str::is_empty)
     }
@@ -49,7 +49,7 @@ impl KeyNamer {
         self.format.is_some()
     }
 
-    /// Whether any counter is known to be another limiter's too.
+    /// Whether any counter is known to be shared with another limiter.
     pub(crate) fn has_shared_keys(&self) -> bool {
         self.format.is_some() || !self.given.lock().is_empty()
     }
@@ -129,8 +129,8 @@ impl KeyNamer {
         }
     }
 
-    /// A decision that concerns nobody, next to the counters of `subject`, to see whether Redis
-    /// decides at all. It writes, since Redis may be able only to read.
+    /// A request that affects no client, in the slot of the counters of `subject`, to see whether Redis
+    /// decides at all. It writes, since a Redis that can only be read does not decide.
     pub(crate) fn probe(&self, subject: Fingerprint) -> Option<RedisRequest> {
         let format = self.format_of_probe();
         let limit = probe_limit(format.as_deref())?;
@@ -144,7 +144,7 @@ impl KeyNamer {
         Some(RedisRequest::Settle(std::iter::once(item).collect()))
     }
 
-    /// One that is in use, if any is: the user may have no access to other names.
+    /// A format that is in use, if any is: the Redis user may have no access to other names.
     fn format_of_probe(&self) -> Option<Arc<KeyFormat>> {
         self.format.clone().or_else(|| self.given.lock().values().next().cloned())
     }
@@ -179,10 +179,11 @@ fn refuse_shared(items: &RedisCharges) -> Result<(), StoreError> {
     }
 }
 
-/// With a mark where the window's number comes: a name with a number is another than the same without.
+/// The name with a mark in place of the window's number: a name with a number differs from the same
+/// name without one.
 fn whole_name(item: &RedisCharge) -> KeyName {
     match &item.shared_key {
-        Some(plain) if plain.unit > Span::ZERO => plain.name.around("\0"),
+        Some(shared_key) if shared_key.unit > Span::ZERO => shared_key.name.around("\0"),
         _ => item.key.clone(),
     }
 }
@@ -191,5 +192,5 @@ fn refused(error: KeyFormatError) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, error.to_string())
 }
 
-/// The name of nobody.
+/// The entity and the limit name of probes.
 const PROBE: &str = "tidegate-probe";

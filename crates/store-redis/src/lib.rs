@@ -1,5 +1,5 @@
-//! Counters in Redis: shared by every instance, and decided where they are stored. Applications
-//! depend on `tidegate` with its feature `redis`, which re-exports this crate.
+//! Rate-limit counters in Redis, shared by every instance and decided where they are stored.
+//! Applications depend on `tidegate` with its feature `redis`, which re-exports this crate.
 //!
 //! ```no_run
 //! use tidegate_store_redis::{RedisConfig, RedisStore};

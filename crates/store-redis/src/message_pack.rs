@@ -1,5 +1,4 @@
-//! MessagePack, as far as we need it: lists of whole numbers and texts, which Redis unpacks in one
-//! go.
+//! Writes the part of MessagePack that the scripts' arguments need: lists of whole numbers and bytes.
 
 /// Begins a list of `length` values.
 pub(crate) fn list(out: &mut Vec<u8>, length: usize) {
@@ -16,12 +15,12 @@ pub(crate) fn list(out: &mut Vec<u8>, length: usize) {
     }
 }
 
-/// In place of a list.
+/// Nil, in place of an empty list.
 pub(crate) fn nothing(out: &mut Vec<u8>) {
     out.push(0xc0);
 }
 
-/// A number below 2^53: anything larger would not arrive exactly.
+/// A number below 2^53: Lua cannot represent all larger ones exactly.
 pub(crate) fn number(out: &mut Vec<u8>, number: u64) {
     match number {
         0..0x80 => out.push(number as u8),

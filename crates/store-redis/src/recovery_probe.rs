@@ -1,4 +1,4 @@
-//! Finds out when Redis decides again.
+//! Probes a Redis that has failed until it decides again.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::time::sleep;
 use crate::dispatcher::{ClusterSlot, Dispatcher};
 use crate::link::{RedisFailure, ScriptCall};
 
-/// How often a probe checks whether Redis is back: at first, and at most.
+/// The first and the longest pause between two probes.
 const FIRST: Duration = Duration::from_millis(50);
 const LAST: Duration = Duration::from_millis(500);
-/// How long it waits for an answer. A connection that gives none in this time is replaced.
+/// The time limit of a probe. A connection that does not answer within it is replaced.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Checks whether Redis is back, until it is.
@@ -22,8 +22,8 @@ pub(crate) struct RecoveryProbe {
 }
 
 impl RecoveryProbe {
-    pub(crate) fn new(courier: &Arc<Dispatcher>, place: ClusterSlot) -> Self {
-        Self { dispatcher: Arc::downgrade(courier), place }
+    pub(crate) fn new(dispatcher: &Arc<Dispatcher>, place: ClusterSlot) -> Self {
+        Self { dispatcher: Arc::downgrade(dispatcher), place }
     }
 
     pub(crate) async fn run(self) {
@@ -31,35 +31,35 @@ impl RecoveryProbe {
         loop {
             sleep(pause).await;
             pause = (pause * 2).min(LAST);
-            let Some(courier) = self.dispatcher.upgrade() else { return };
-            match probe(&courier, self.place).await {
+            let Some(dispatcher) = self.dispatcher.upgrade() else { return };
+            match probe(&dispatcher, self.place).await {
                 Ok(()) => return,
-                Err(failure) => courier.breaker(self.place.slot).update_cause(failure),
+                Err(failure) => dispatcher.breaker(self.place.slot).update_cause(failure),
             }
         }
     }
 }
 
-/// Either Redis is back, or the runtime on which we would have noticed has ended, and callers on
-/// another one have to find out.
+/// Closes the breaker: either Redis is back, or the probe's runtime has ended, and callers on another
+/// runtime have to find out.
 impl Drop for RecoveryProbe {
     fn drop(&mut self) {
-        if let Some(courier) = self.dispatcher.upgrade() {
-            courier.breaker(self.place.slot).close();
+        if let Some(dispatcher) = self.dispatcher.upgrade() {
+            dispatcher.breaker(self.place.slot).close();
         }
     }
 }
 
-/// Whether Redis decides again, and in time: makes a decision about nobody, at the place that
-/// failed, over each of the connections that callers will be given. All at once, so that one of
-/// them that hangs holds up no other.
-async fn probe(courier: &Arc<Dispatcher>, place: ClusterSlot) -> Result<(), RedisFailure> {
-    let call = Arc::new(courier.probe_call(place.subject));
+/// Checks whether Redis decides again, and in time: makes a decision that affects no client, at the
+/// place that failed, over each connection that callers will use. The connections are probed
+/// concurrently, so that one that hangs does not delay the others.
+async fn probe(dispatcher: &Arc<Dispatcher>, place: ClusterSlot) -> Result<(), RedisFailure> {
+    let call = Arc::new(dispatcher.probe_call(place.subject));
     let start = |lane| {
-        let (courier, call) = (Arc::clone(courier), Arc::clone(&call));
-        tokio::spawn(async move { probe_lane(&courier, place, lane, &call).await })
+        let (dispatcher, call) = (Arc::clone(dispatcher), Arc::clone(&call));
+        tokio::spawn(async move { probe_lane(&dispatcher, place, lane, &call).await })
     };
-    let lanes: Vec<_> = (0..courier.link().lanes()).map(start).collect();
+    let lanes: Vec<_> = (0..dispatcher.link().lanes()).map(start).collect();
     let mut outcome = Ok(());
     for lane in lanes {
         outcome = outcome.and(lane.await.unwrap_or_else(|_| Err(abandoned())));
@@ -67,15 +67,15 @@ async fn probe(courier: &Arc<Dispatcher>, place: ClusterSlot) -> Result<(), Redi
     outcome
 }
 
-/// An answer that comes late does not count, or callers would find out by waiting.
+/// Probes one connection. A late answer is a failure, since callers would have stopped waiting.
 async fn probe_lane(
-    courier: &Dispatcher,
+    dispatcher: &Dispatcher,
     place: ClusterSlot,
     lane: usize,
     call: &ScriptCall,
 ) -> Result<(), RedisFailure> {
-    let took = courier.link().probe(place.slot, lane, call, PATIENCE).await?;
-    let deadline = courier.deadline();
+    let took = dispatcher.link().probe(place.slot, lane, call, PATIENCE).await?;
+    let deadline = dispatcher.deadline();
     if took <= deadline {
         return Ok(());
     }

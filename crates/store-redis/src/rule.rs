@@ -6,7 +6,7 @@ use tidegate_core::{CalendarPeriod, Cost, Limit, Timestamp};
 
 use crate::message_pack;
 
-/// Which part of `register.lua` decides.
+/// The numbers of the algorithms in `register.lua`.
 const CLOSED: u64 = 0;
 const FIXED_WINDOW: u64 = 1;
 const SLIDING_WINDOW: u64 = 2;
@@ -14,10 +14,10 @@ const SLIDING_LOG: u64 = 3;
 const TOKEN_BUCKET: u64 = 4;
 
 /// Writes a limit's parameters, as listed at the top of the algorithm's script, followed by a cost.
-pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Timestamp) {
+pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, charged: Cost, now: Timestamp) {
     let quota = limit.quota();
     let (units, window) = (quota.limit(), quota.window().as_micros());
-    let (price, price_rest) = cost(limit, units_asked);
+    let (price, price_rest) = cost(limit, charged);
     let [kind, a, b, c, d] = match limit {
         _ if limit.capacity() == 0 => [CLOSED, 0, 0, 0, 0],
         Limit::FixedWindow(by) => {
@@ -37,8 +37,8 @@ pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, units_asked: Cost, now: Ti
     numbers.for_each(|number| message_pack::number(out, number));
 }
 
-/// When calendar windows end: the one that contains `now`, and others around it, since Redis's clock may
-/// be another. A script knows by itself when a day ends.
+/// The ends of the calendar window that contains `now` and of those around it, since Redis's clock
+/// may differ. Days are left out: a script can compute when they end.
 fn ends(limit: &Limit, now: Timestamp) -> SmallVec<[u64; 4]> {
     let calendar = limit.calendar().filter(|calendar| *calendar != CalendarPeriod::Day);
     let Some(calendar) = calendar else { return SmallVec::new() };

@@ -1,14 +1,14 @@
-//! The scripts: each is one text, assembled from its parts in order.
+//! The Lua scripts, each assembled from its parts in order.
 
 use std::sync::LazyLock;
 
 use crate::link::RedisScript;
 
-/// Decides, by Redis's clock.
+/// Decides over our own keys, by Redis's clock.
 pub(crate) static SETTLE: LazyLock<RedisScript> =
     LazyLock::new(|| assemble(include_str!("../lua/clock.lua")));
 
-/// Decides by a given clock, for tests.
+/// The same by a given clock, for tests.
 pub(crate) static SETTLE_AT: LazyLock<RedisScript> =
     LazyLock::new(|| assemble(include_str!("../lua/clock_in_hand.lua")));
 
@@ -20,11 +20,11 @@ pub(crate) static PLAIN: LazyLock<RedisScript> =
 pub(crate) static PLAIN_AT: LazyLock<RedisScript> =
     LazyLock::new(|| assemble_plain(include_str!("../lua/clock_in_hand.lua")));
 
-/// Reads the board.
+/// Reads the shared settings.
 pub(crate) static BOARD_LOOK: LazyLock<RedisScript> =
     LazyLock::new(|| RedisScript::new(without_comments(include_str!("../lua/board_look.lua"))));
 
-/// Writes it.
+/// Replaces the shared settings.
 pub(crate) static BOARD_CHANGE: LazyLock<RedisScript> =
     LazyLock::new(|| RedisScript::new(without_comments(include_str!("../lua/board_change.lua"))));
 

@@ -1,4 +1,4 @@
-//! From the states that a script found to the verdicts: the same requests, replayed by `core`.
+//! Computes verdicts from the states that a script found, by replaying the requests with `core`.
 //!
 //! A script decides and stores. The rest of the verdict (remaining, retry_after, reset_after)
 //! follows from the state it found, the time, and the request, so it is worked out here, by the
@@ -15,71 +15,71 @@ use crate::batch_call::BatchCall;
 use crate::link::RedisReply;
 use crate::stored_state;
 
-/// In place of a state: the value in Redis is not one of ours, as the script noticed when it read
-/// it, or when it wrote.
+/// Codes in place of a state: the value in Redis is not one of ours, as the script noticed when it
+/// read the key, or when it wrote it.
 const DAMAGED: i64 = 1;
 const OCCUPIED: i64 = 3;
 
-/// A call's answer, replayed request by request.
+/// A call's reply, replayed request by request.
 pub(crate) struct ScriptReplay<'a> {
-    parcel: &'a BatchCall,
+    call: &'a BatchCall,
     now: Timestamp,
     keys: Vec<BatchKeyState>,
-    /// Three numbers for every charge on a log: for keys that nothing connects, key by key; for the
-    /// rest, in the order of their requests.
+    /// Three numbers for every charge on a log: for keys that are not connected, key by key; for the
+    /// others, in the order of their requests.
     reported: &'a [RedisReply],
-    /// Where the next numbers for connected keys are.
+    /// The position of the next numbers for connected keys.
     next: usize,
 }
 
-/// What was found for a key.
+/// The state that the script found for a key.
 struct BatchKeyState {
-    /// Its current state.
+    /// Starts as the state that was found, and changes with each replayed request.
     state: CounterState,
     damaged: bool,
     /// Whether the script reported anything about it.
     is_reported: bool,
-    /// Where the next numbers reported about it are, if nothing connects it.
+    /// The position of the next numbers reported about it; `None` if it is connected.
     next: Option<usize>,
 }
 
 impl<'a> ScriptReplay<'a> {
-    /// `None` if the answer does not have the shape it must have.
-    pub(crate) fn new(parcel: &'a BatchCall, reply: &'a RedisReply) -> Option<Self> {
+    /// `None` if the reply does not have the expected shape.
+    pub(crate) fn new(call: &'a BatchCall, reply: &'a RedisReply) -> Option<Self> {
         let RedisReply::Array(values) = reply else { return None };
-        let (found, rest) = values.split_at_checked(parcel.keys())?;
-        let (now, told) = rest.split_first()?;
+        let (found, rest) = values.split_at_checked(call.keys())?;
+        let (now, reported) = rest.split_first()?;
         let now = Timestamp::from_micros(number(now)?);
         let mut next = 0;
-        let keys = parcel.entries().zip(found).map(|(entry, found)| {
-            let limit = parcel.limit_of(entry);
+        let keys = call.entries().zip(found).map(|(entry, found)| {
+            let limit = call.limit_of(entry);
             let state = read(limit, found);
-            let is_told = is_log(limit) && !matches!(found, RedisReply::Integer(DAMAGED));
+            let is_reported = is_log(limit) && !matches!(found, RedisReply::Integer(DAMAGED));
             let here = next;
-            next += if is_told && !entry.connected { 3 * entry.repeats as usize } else { 0 };
+            next += if is_reported && !entry.connected { 3 * entry.repeats as usize } else { 0 };
             BatchKeyState {
                 damaged: state.is_none(),
                 state: state.unwrap_or_else(|| CounterState::fresh(limit)),
-                is_reported: is_told,
+                is_reported,
                 next: (!entry.connected).then_some(here),
             }
         });
         let keys = keys.collect();
-        Some(Self { parcel, now, keys, reported: told, next })
+        Some(Self { call, now, keys, reported, next })
     }
 
-    /// What one request is told.
-    pub(crate) fn answer(&mut self, ask: &RedisRequest) -> RedisAnswer {
+    /// The answer to one request.
+    pub(crate) fn answer(&mut self, request: &RedisRequest) -> RedisAnswer {
         let mut verdicts = Verdicts::new();
-        let passes = match ask {
+        let passes = match request {
             RedisRequest::Settle(items) => {
                 let charges: ScriptCharges<'_> = items.iter().map(RedisCharge::charge).collect();
                 settle(&charges, &mut ScriptAccounts { replay: self, items }, &mut verdicts)
             }
             RedisRequest::Peek(items) => {
-                let mut sitting = ScriptAccounts { replay: self, items };
-                let look = |index: usize| sitting.probe(index, items[index].cost);
-                verdicts.extend((0..items.len()).map(look));
+                let mut accounts = ScriptAccounts { replay: self, items };
+                let peek = |index: usize| accounts.probe(index, items[index].cost);
+                verdicts.extend((0..items.len()).map(peek));
                 verdicts.iter().all(|verdict| verdict.allowed)
             }
             RedisRequest::Refund(item) => {
@@ -91,20 +91,20 @@ impl<'a> ScriptReplay<'a> {
                 true
             }
         };
-        let damaged = ask.items().iter().find(|item| self.key_state(item).damaged);
+        let damaged = request.items().iter().find(|item| self.key_state(item).damaged);
         match damaged {
             None => Ok((passes, verdicts)),
             Some(item) => Err(StoreError::new(
                 StoreErrorKind::WrongType,
-                format!("key {:?} holds a value that is none of ours", item.key),
+                format!("key {:?} holds a value that Tidegate did not write", item.key),
             )
-            // The script may have found out only after it had written the others.
-            .with_outcome(ask.items().len() > 1)),
+            // The script may have noticed only after it had written the other keys.
+            .with_outcome(request.items().len() > 1)),
         }
     }
 
     fn key_state(&mut self, item: &RedisCharge) -> &mut BatchKeyState {
-        let position = self.parcel.position_of(item);
+        let position = self.call.position_of(item);
         &mut self.keys[position]
     }
 
@@ -122,7 +122,7 @@ impl<'a> ScriptReplay<'a> {
         if !is_log(&item.rule.limit) {
             return None;
         }
-        let (told, shared) = (self.reported, self.next);
+        let (reported, shared) = (self.reported, self.next);
         let found = self.key_state(item);
         if !found.is_reported {
             return None;
@@ -132,7 +132,7 @@ impl<'a> ScriptReplay<'a> {
             Some(next) => *next += 3,
             None => self.next += 3,
         }
-        let [count, newest, makes_room] = told.get(at..at + 3)? else { return None };
+        let [count, newest, makes_room] = reported.get(at..at + 3)? else { return None };
         let instants = [number(newest)?, number(makes_room)?].map(Timestamp::from_micros);
         stored_state::log_from_report(&item.rule.limit, cost, number(count)?, instants)
     }

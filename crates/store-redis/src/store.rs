@@ -1,4 +1,4 @@
-//! Counters in Redis.
+//! The store that keeps its counters in Redis.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,20 +26,20 @@ use crate::{RedisConfig, RedisStoreBuilder, shared_settings};
 /// call.
 ///
 /// Building the store does not connect, and nothing ever waits longer than the deadline: a Redis
-/// that is down or hangs is an error, and the policy says what that means.
+/// that is down or hangs is an error, and the policy decides what follows.
 #[derive(Debug)]
 pub struct RedisStore {
     dispatcher: Arc<Dispatcher>,
     /// For our own keys.
     queues: RedisQueues,
-    /// For keys that another limiter also writes: each of their calls has one request.
+    /// For keys that another limiter also writes: each of their calls carries one request.
     shared_key_queues: RedisQueues,
     naming: Arc<KeyNamer>,
     settings_key: KeyName,
     instance_list_key: KeyName,
     secret: [u8; 16],
     deadline: Arc<RedisDeadline>,
-    /// The same for threads that stand still until they are answered; made when the first one comes.
+    /// The same store for threads that block until the answer arrives, created for the first of them.
     blocking_store: OnceLock<Box<Self>>,
     builder: RedisStoreBuilder,
 }
@@ -62,21 +62,21 @@ impl RedisStore {
         deadline: Arc<RedisDeadline>,
     ) -> Self {
         let lanes = builder.config.connections.max(1);
-        let courier = Dispatcher::new(&builder, naming.clone(), deadline.clone());
+        let dispatcher = Dispatcher::new(&builder, naming.clone(), deadline.clone());
         let queues = |ways: Vec<Vec<usize>>, depth| {
             let most = builder.max_waiting / ways.len();
             let queue =
-                |lanes| RedisQueue::new(courier.clone(), lanes, depth, most, deadline.clone());
+                |lanes| RedisQueue::new(dispatcher.clone(), lanes, depth, most, deadline.clone());
             ways.into_iter().map(queue).collect()
         };
-        let of_few = || queues((0..lanes).map(|lane| vec![lane; SENDERS_PER_LANE]).collect(), 1);
-        // Where calls may have any company, there is one queue, and each of its connections has
-        // one flight, whose calls follow one another at a distance.
-        let of_many = || queues(vec![(0..lanes).rev().collect()], CALLS_PER_SENDER);
+        let per_lane = || queues((0..lanes).map(|lane| vec![lane; SENDERS_PER_LANE]).collect(), 1);
+        // Without a Cluster, any requests can share a call. So there is one queue, and each
+        // connection has one sender, whose calls follow one another at a distance.
+        let common = || queues(vec![(0..lanes).rev().collect()], CALLS_PER_SENDER);
         Self {
-            queues: if courier.is_cluster() { of_few() } else { of_many() },
-            shared_key_queues: of_few(),
-            dispatcher: courier,
+            queues: if dispatcher.is_cluster() { per_lane() } else { common() },
+            shared_key_queues: per_lane(),
+            dispatcher,
             naming,
             settings_key: shared_settings::name(builder.prefix.as_bytes(), &builder.secret),
             instance_list_key: shared_settings::name_of_list(builder.prefix.as_bytes()),
@@ -87,9 +87,9 @@ impl RedisStore {
         }
     }
 
-    /// Who asks for this caller: a thread that stands still may be the one that would have to read the
-    /// answer from a connection of ours, so it has connections of its own. Names, keys and deadlines
-    /// are the same.
+    /// The store that serves this caller. A thread that blocks may be the one that would have to read
+    /// the answer from one of our connections, so blocking callers have connections of their own.
+    /// Names, keys and deadlines are the same.
     #[inline]
     fn for_caller(&self) -> &Self {
         if BlockingGuard::is_active() { self.blocking_store() } else { self }
@@ -103,17 +103,17 @@ impl RedisStore {
         })
     }
 
-    /// Whether Redis is currently being asked. While it does not answer it is not, and only a
-    /// background probe checks whether it is back.
+    /// Whether requests are currently sent to Redis. While Redis does not answer they are not, and only
+    /// a background probe checks whether it is back.
     pub fn is_available(&self) -> bool {
-        let is_aside_open = || {
-            self.blocking_store.get().is_some_and(|aside| aside.dispatcher.is_any_breaker_open())
+        let is_blocking_open = || {
+            self.blocking_store.get().is_some_and(|store| store.dispatcher.is_any_breaker_open())
         };
-        !self.dispatcher.is_any_breaker_open() && !is_aside_open()
+        !self.dispatcher.is_any_breaker_open() && !is_blocking_open()
     }
 
-    /// What an operator should know about how Redis is set up, such as that it may drop counters;
-    /// or why that is unknown, such as that it cannot be reached.
+    /// Warnings about the configuration of Redis, such as that it may evict counters; or why the
+    /// configuration is unknown, such as that Redis cannot be reached.
     pub async fn setup_warnings(&self) -> Vec<String> {
         self.dispatcher.setup_warnings().await
     }
@@ -122,7 +122,7 @@ impl RedisStore {
         &self.settings_key
     }
 
-    /// The list of instances.
+    /// The key of the list of instances.
     pub(crate) const fn instance_list_key(&self) -> &KeyName {
         &self.instance_list_key
     }
@@ -143,19 +143,19 @@ impl RedisStore {
         self.naming.key_name(charge).as_bytes().to_vec()
     }
 
-    /// Asks, and waits for the answer no longer than this, whatever happens.
-    pub(crate) fn ask(&self, ask: RedisRequest, patience: Duration) -> TimedAnswer<'_> {
-        let place = self.dispatcher.slot_of(&ask);
-        let queue = self.queue_of(&ask);
-        let asked = match self.dispatcher.breaker_cause(place.slot) {
+    /// Queues a request, and waits for the answer no longer than `patience`, whatever happens.
+    pub(crate) fn ask(&self, request: RedisRequest, patience: Duration) -> TimedAnswer<'_> {
+        let place = self.dispatcher.slot_of(&request);
+        let queue = self.queue_of(&request);
+        let pending = match self.dispatcher.breaker_cause(place.slot) {
             Some(cause) => Err(breaker_error(&cause)),
             None if patience.is_zero() => Err(no_answer(patience).into()),
-            None => Ok(queue.enqueue(ask)),
+            None => Ok(queue.enqueue(request)),
         };
-        self.answer(asked, place, queue, patience)
+        self.answer(pending, place, queue, patience)
     }
 
-    /// The same for a charge that another caller is already waiting for, in the same way.
+    /// The same for a charge that is identical to a request already in the queue.
     fn join_identical(&self, charge: &Charge<'_>, patience: Duration) -> Option<TimedAnswer<'_>> {
         if self.dispatcher.is_cluster()
             || self.dispatcher.is_breaker_open(0)
@@ -164,23 +164,23 @@ impl RedisStore {
             return None;
         }
         let queue = queue(&self.queues, charge.counter());
-        let asked = queue.join_identical(charge)?;
+        let pending = queue.join_identical(charge)?;
         let place = ClusterSlot { slot: 0, subject: charge.subject() };
-        Some(self.answer(Ok(asked), place, queue, patience))
+        Some(self.answer(Ok(pending), place, queue, patience))
     }
 
     fn answer<'a>(
         &'a self,
-        asked: Result<PendingReply, StoreError>,
+        pending: Result<PendingReply, StoreError>,
         place: ClusterSlot,
         queue: &'a RedisQueue<Arc<Dispatcher>>,
         patience: Duration,
     ) -> TimedAnswer<'a> {
-        let (asked, refused) = match asked {
-            Ok(asked) => (Some(timeout(patience, asked)), None),
+        let (pending, refused) = match pending {
+            Ok(pending) => (Some(timeout(patience, pending)), None),
             Err(error) => (None, Some(error)),
         };
-        TimedAnswer { asked, refused, store: self, place, queue, patience }
+        TimedAnswer { pending, refused, store: self, place, queue, patience }
     }
 
     #[cold]
@@ -190,9 +190,9 @@ impl RedisStore {
         queue: &RedisQueue<Arc<Dispatcher>>,
         patience: Duration,
     ) -> StoreError {
-        // It left after it was requested, so it has been under way for less than that. If nothing has
-        // been under way for long, the caller is hasty, or has spent its time elsewhere: that is no
-        // fault of Redis.
+        // A call is sent after its requests were queued, so it has been under way for less than
+        // `patience`. If no call has been under way for long, the caller has little time or spent it
+        // elsewhere, which is not a fault of Redis.
         let late =
             queue.late_lanes(late_after(patience, self.deadline(), queue.usual_round_trip()));
         let failure = no_answer(patience);
@@ -202,28 +202,31 @@ impl RedisStore {
         failure.into()
     }
 
-    /// Leaves a request that nobody waits for: its answer changes nothing for anyone. It is in line
-    /// before anything that is asked later together with `beside`.
+    /// Queues a request whose answer no caller waits for, ahead of all later requests that begin with
+    /// the counter `beside`.
     pub(crate) fn enqueue_unawaited(
         &self,
-        ask: RedisRequest,
+        request: RedisRequest,
         beside: Fingerprint,
     ) -> Option<PendingReply> {
-        let is_open = self.dispatcher.is_breaker_open(self.dispatcher.slot_of(&ask).slot);
-        (!is_open).then(|| self.queue_for(&ask, beside).enqueue(ask))
+        let is_open = self.dispatcher.is_breaker_open(self.dispatcher.slot_of(&request).slot);
+        (!is_open).then(|| self.queue_for(&request, beside).enqueue(request))
     }
 
-    fn queue_of(&self, ask: &RedisRequest) -> &Arc<RedisQueue<Arc<Dispatcher>>> {
-        let counter = ask.items().first().map_or(Fingerprint::NONE, |item| item.counter);
-        self.queue_for(ask, counter)
+    fn queue_of(&self, request: &RedisRequest) -> &Arc<RedisQueue<Arc<Dispatcher>>> {
+        let counter = request.items().first().map_or(Fingerprint::NONE, |item| item.counter);
+        self.queue_for(request, counter)
     }
 
     fn queue_for(
         &self,
-        ask: &RedisRequest,
+        request: &RedisRequest,
         counter: Fingerprint,
     ) -> &Arc<RedisQueue<Arc<Dispatcher>>> {
-        queue(if ask.has_shared_keys() { &self.shared_key_queues } else { &self.queues }, counter)
+        queue(
+            if request.has_shared_keys() { &self.shared_key_queues } else { &self.queues },
+            counter,
+        )
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -233,7 +236,7 @@ impl RedisStore {
 
 type RedisQueues = Vec<Arc<RedisQueue<Arc<Dispatcher>>>>;
 
-/// All requests for a key take the same route, so that they find company.
+/// All requests for a key use the same queue, so that they can share calls.
 fn queue(queues: &RedisQueues, counter: Fingerprint) -> &Arc<RedisQueue<Arc<Dispatcher>>> {
     &queues[counter.low() as usize % queues.len()]
 }
@@ -243,17 +246,17 @@ fn no_answer(patience: Duration) -> RedisFailure {
     RedisFailure::unknown(StoreErrorKind::Timeout, format!("no answer within {patience:?}"))
 }
 
-/// Nobody asks until a probe is answered. Callers are told why, so that whoever counts and reads
-/// their errors finds the cause for as long as it lasts.
+/// The error while a breaker is open. It carries the cause, so that logs and metrics show the cause
+/// for as long as it lasts.
 #[cold]
 fn breaker_error(cause: &RedisFailure) -> StoreError {
     StoreError::new(cause.kind, &*cause.message).with_outcome(false)
 }
 
-/// Calls under way on one connection if each carries little: on a Cluster one slot's keys, with a
-/// key format one request.
+/// The most calls under way on one connection if each carries little: on a Cluster the keys of one
+/// slot, with a key format one request.
 const SENDERS_PER_LANE: usize = 256;
-/// And at most, if each carries what it can: more than are under way with a far Redis.
+/// The same if each call carries as much as fits: more than even a far Redis has under way.
 const CALLS_PER_SENDER: usize = 32;
 
 impl Store for RedisStore {
@@ -279,13 +282,13 @@ impl Store for RedisStore {
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let ask = RedisRequest::Refund(Box::new(self.naming.item(charge)?));
-        self.for_caller().ask(ask, self.deadline()).await.map(|_| ())
+        let request = RedisRequest::Refund(Box::new(self.naming.item(charge)?));
+        self.for_caller().ask(request, self.deadline()).await.map(|_| ())
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let ask = RedisRequest::Reset(Box::new(self.naming.item(charge)?));
-        self.for_caller().ask(ask, self.deadline()).await.map(|_| ())
+        let request = RedisRequest::Reset(Box::new(self.naming.item(charge)?));
+        self.for_caller().ask(request, self.deadline()).await.map(|_| ())
     }
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
@@ -327,8 +330,8 @@ impl RedisStore {
             [charge] => store.join_identical(charge, patience),
             _ => None,
         };
-        let answering = match joined {
-            Some(answering) => answering,
+        let timed_answer = match joined {
+            Some(timed_answer) => timed_answer,
             None => match store.place_charges(charges)? {
                 None => return Ok(true),
                 Some(Together(items)) => store.ask(RedisRequest::Settle(items), patience),
@@ -337,12 +340,12 @@ impl RedisStore {
                 }
             },
         };
-        let (passes, verdicts) = answering.await?;
+        let (passes, verdicts) = timed_answer.await?;
         append_verdicts(verdicts, out);
         Ok(passes)
     }
 
-    /// What is to be asked, if anything is.
+    /// How the charges are grouped into requests; `None` if there are none.
     fn place_charges(&self, charges: &[Charge<'_>]) -> Result<Option<ChargePlacement>, StoreError> {
         let items = self.naming.items(charges)?;
         let is_cluster = self.dispatcher.is_cluster();
@@ -357,7 +360,7 @@ impl RedisStore {
     }
 }
 
-/// Behind what is there, which is nearly always nothing.
+/// Appends verdicts. `out` is nearly always empty, and then nothing is copied.
 fn append_verdicts(verdicts: Verdicts, out: &mut Verdicts) {
     if out.is_empty() {
         *out = verdicts;

@@ -1,4 +1,4 @@
-//! States as the scripts store them.
+//! Reads counter states in the form in which the scripts store them.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{FixedWindow, SlidingWindow, TokenBucket};
@@ -6,7 +6,7 @@ use tidegate_core::{Cost, CounterState, Limit, Span, Timestamp};
 
 use crate::rule::{half_scale, scale};
 
-/// The state that was found; `None` if it is not one of ours.
+/// The state in a stored value; `None` if no script of ours wrote it.
 pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<CounterState> {
     match limit {
         Limit::FixedWindow(_) => {
@@ -38,8 +38,8 @@ pub(crate) fn read(limit: &Limit, raw: &[u8]) -> Option<CounterState> {
     }
 }
 
-/// A log that decides this cost as the whole one would: from its count, its newest instant, and the
-/// one whose leaving makes room. `None` if the limit is not a log.
+/// A log that decides this cost as the whole log would, made from its count, its newest instant, and
+/// the instant whose expiry makes room. `None` if the limit is not a log.
 pub(crate) fn log_from_report(
     limit: &Limit,
     cost: Cost,
@@ -48,7 +48,7 @@ pub(crate) fn log_from_report(
 ) -> Option<CounterState> {
     let Limit::SlidingLog(by) = limit else { return None };
     let excess = count.saturating_add(cost.get()).saturating_sub(limit.capacity());
-    // A cost above the limit waits for nothing.
+    // No expiry makes room for a cost above the limit.
     let leaving = if excess <= count { excess } else { 0 };
     Some(CounterState::SlidingLog(by.state([(makes_room, leaving), (newest, count - leaving)])))
 }
@@ -77,7 +77,7 @@ fn bucket(raw: &[u8]) -> Option<(Timestamp, u64)> {
     Some((instant(SINCE + number / 10_000), pace))
 }
 
-/// A pace as a short state has it: the class above 13 bits, or 29.
+/// The pace in a short state, where the class is above 13 or 29 bits of rate.
 const fn pace(length: usize, code: u64) -> u64 {
     let bits = match length {
         11 => 13,
@@ -90,8 +90,8 @@ const fn pace(length: usize, code: u64) -> u64 {
 /// The beginning of 2025, in microseconds.
 const SINCE: u64 = 1_735_689_600_000_000;
 
-/// A bucket without what `token_bucket.lua` notes for itself: four bits in every state but the long
-/// one.
+/// A bucket without the rounding of its time to live, which `bucket.lua` keeps in the first four bits
+/// of every state but the longest.
 fn without_rounding(raw: &[u8]) -> SmallVec<[u8; 24]> {
     let mut raw = SmallVec::from_slice(raw);
     if let (11 | 15, Some(head)) = (raw.len(), raw.first_mut()) {
@@ -100,7 +100,7 @@ fn without_rounding(raw: &[u8]) -> SmallVec<[u8; 24]> {
     raw
 }
 
-/// What `whole` in `arithmetic.lua` reads: a number that Lua has, too.
+/// What `whole` in `arithmetic.lua` reads: a number that Lua can represent exactly.
 fn whole(raw: &[u8]) -> Option<u64> {
     digits(raw).filter(|number| *number < 1 << 53)
 }
@@ -111,7 +111,8 @@ fn digits(raw: &[u8]) -> Option<u64> {
     std::str::from_utf8(raw).ok().filter(|_| is_one)?.parse().ok()
 }
 
-/// What `pack_three` produces: an instant, and two numbers of two, four or seven bytes.
+/// Reads what `pack_three` in `arithmetic.lua` produces: an instant, and two numbers of two, four or
+/// seven bytes.
 fn three(raw: &[u8]) -> Option<(Timestamp, u64, u64)> {
     let width = match raw.len() {
         11 => 2,

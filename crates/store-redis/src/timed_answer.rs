@@ -1,4 +1,4 @@
-//! Waiting for an answer, but not for ever.
+//! The future of an answer, with a time limit.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::queue::{PendingReply, RedisQueue};
 pin_project_lite::pin_project! {
     /// The answer to a request, or why there is none.
     ///
-    /// Not an `async fn`: that would hold what it waits for twice, and decisions are moved about on
-    /// their way here.
+    /// Not an `async fn`: its future would hold the awaited reply twice, and this future is moved
+    /// several times before it is polled.
     pub(crate) struct TimedAnswer<'a> {
         #[pin]
-        pub(crate) asked: Option<Timeout<PendingReply>>,
-        // Why nobody was asked.
+        pub(crate) pending: Option<Timeout<PendingReply>>,
+        // Why no request was queued.
         pub(crate) refused: Option<StoreError>,
         pub(crate) store: &'a RedisStore,
         pub(crate) place: ClusterSlot,
@@ -39,8 +39,8 @@ impl Future for TimedAnswer<'_> {
             return Poll::Ready(Err(refused));
         }
         // Only a broken executor polls again after a refusal.
-        let Some(asked) = this.asked.as_pin_mut() else { return Poll::Pending };
-        let answer = ready!(asked.poll(context));
+        let Some(pending) = this.pending.as_pin_mut() else { return Poll::Pending };
+        let answer = ready!(pending.poll(context));
         let late = |_| Err(this.store.timeout_error(*this.place, this.queue, *this.patience));
         Poll::Ready(answer.unwrap_or_else(late))
     }

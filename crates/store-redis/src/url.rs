@@ -1,4 +1,4 @@
-//! Parses where Redis is, the way people write it.
+//! Parses Redis URLs.
 
 mod display;
 #[cfg(test)]
@@ -7,7 +7,7 @@ mod tests;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
-/// Where Redis is and who we are there: everything that a URL says.
+/// Where Redis is and how to log in: everything that a URL contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RedisUrl {
     pub(crate) tls: bool,
@@ -21,7 +21,7 @@ pub(crate) struct RedisUrl {
 pub(crate) enum RedisDeployment {
     /// One server.
     Single(RedisAddress),
-    /// A primary that Sentinels know, and that may change.
+    /// The current primary of a service, which Sentinels know.
     Sentinel { sentinels: Vec<RedisAddress>, service: String, login: RedisLogin },
     /// Primaries that share the slots.
     Cluster { seeds: Vec<RedisAddress> },
@@ -100,7 +100,7 @@ fn parse(url: &str) -> Result<RedisUrl, String> {
         _ => single(&parts),
     }
     .map_err(|problem| format!("{problem}; {form}"))?;
-    // A parameter that nobody consumed is a misspelling, and a misspelt password must not go
+    // A parameter that was not consumed is a misspelling, and a misspelt password must not go
     // unnoticed.
     match parts.query.first() {
         Some((name, _)) => Err(format!("unknown parameter {name:?}; {form}")),
@@ -154,14 +154,14 @@ fn single(parts: &RedisUrlParts<'_>) -> Result<RedisUrl, String> {
     if parts.hosts.contains(',') {
         return Err("several hosts need redis+sentinel:// or redis+cluster://".to_owned());
     }
-    let place = RedisDeployment::Single(address(parts.hosts, REDIS_PORT)?);
+    let deployment = RedisDeployment::Single(address(parts.hosts, REDIS_PORT)?);
     let database = database(parts.path.strip_prefix('/').unwrap_or(""))?;
-    Ok(target(parts, database, place))
+    Ok(target(parts, database, deployment))
 }
 
 fn unix(parts: &mut RedisUrlParts<'_>) -> Result<RedisUrl, String> {
     if !parts.hosts.is_empty() {
-        return Err(format!("a socket has no host, but here is {:?}", parts.hosts));
+        return Err(format!("a socket has no host, but found {:?}", parts.hosts));
     }
     let path = decoded(parts.path, "the path")?;
     if path.len() < 2 {
@@ -195,8 +195,8 @@ fn cluster(parts: &RedisUrlParts<'_>) -> Result<RedisUrl, String> {
     Ok(target(parts, 0, RedisDeployment::Cluster { seeds }))
 }
 
-fn target(parts: &RedisUrlParts<'_>, database: u32, place: RedisDeployment) -> RedisUrl {
-    RedisUrl { tls: parts.tls, login: parts.login.clone(), database, target: place }
+fn target(parts: &RedisUrlParts<'_>, database: u32, deployment: RedisDeployment) -> RedisUrl {
+    RedisUrl { tls: parts.tls, login: parts.login.clone(), database, target: deployment }
 }
 
 fn take(parts: &mut RedisUrlParts<'_>, name: &str) -> Option<String> {
@@ -208,7 +208,7 @@ fn addresses(hosts: &str, port: u16) -> Result<Vec<RedisAddress>, String> {
     let found: Vec<_> =
         hosts.split(',').map(|host| address(host, port)).collect::<Result<_, _>>()?;
     if found.len() > MOST_HOSTS {
-        return Err(format!("{} hosts, and at most {MOST_HOSTS} may be given", found.len()));
+        return Err(format!("{} hosts, but at most {MOST_HOSTS} are allowed", found.len()));
     }
     Ok(found)
 }
@@ -257,7 +257,7 @@ fn database(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("database {text:?} is not a number"))
 }
 
-/// Undoes percent-encoding. `what` is named if that fails; the text itself may be a secret.
+/// Undoes percent-encoding. Errors name `what` and not the text, which may be a secret.
 fn decoded(text: &str, what: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

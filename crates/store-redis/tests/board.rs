@@ -1,4 +1,4 @@
-//! The notice board, on every kind of Redis.
+//! The shared settings, on every kind of Redis.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -79,7 +79,7 @@ async fn many_writers_lose_nothing() {
         tokio::spawn(async move {
             for number in 0..5 {
                 let name = format!("{writer}-{number}");
-                // A writer that was overtaken too often says so, and may try again.
+                // A writer that was overtaken too often gets an error, and may try again.
                 while let Err(error) = store.put_setting(&name, b"x", HOUR).await {
                     assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
                 }
@@ -112,12 +112,12 @@ async fn all_instances_are_on_one_list_whatever_their_secrets() {
     let list = two.register_instance("a", b"2", HOUR).await.unwrap();
     let said: Vec<_> = list.iter().map(|it| (&*it.name, &*it.text)).collect();
     assert_eq!(said, [("a", &b"2"[..]), ("b", b"1")]);
-    // Whoever does not sign again is gone.
+    // An instance that does not register again is gone.
     let short = Span::from_millis(1);
     assert_eq!(names(one.register_instance("b", b"1", short).await.unwrap()), ["a", "b"]);
     while names(two.register_instance("a", b"2", HOUR).await.unwrap()) != ["a"] {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // It is no board.
+    // The list of instances is not part of the settings.
     assert_eq!(one.read_settings(None).await.unwrap().unwrap().list, []);
 }

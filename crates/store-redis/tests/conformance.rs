@@ -42,7 +42,7 @@ fn cluster() -> subject::RedisSubject {
     static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| {
         Cluster::builder(3).arg("user", &format!("{ACL} {ACL_ON_A_CLUSTER}")).start()
     });
-    // No slot moves here, so each is looked up once.
+    // No slot migrates here, so each node is looked up once.
     static OWNERS: LazyLock<Mutex<HashMap<u16, usize>>> = LazyLock::new(Mutex::default);
     let owner = |key: &[u8]| {
         let slot = slot_of(key);

@@ -1,4 +1,5 @@
-//! A Redis that accepts and never answers. A binary of its own: it measures time and memory.
+//! A Redis that accepts connections and never answers. A binary of its own, since it measures time and
+//! memory.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 const A_TICK: Duration = Duration::from_millis(1);
-/// 2,000 a second.
+/// 2,000 requests a second.
 const IN_A_TICK: u64 = 2;
 
 /// How long the answers to this much traffic took, quickest first.
@@ -72,7 +73,7 @@ async fn a_redis_that_hangs_holds_nobody_up_takes_no_memory_and_is_found_again()
     let (p99, p999) = (per_mille(&times, 990), per_mille(&times, 999));
     let count = times.len();
     println!("{count} decisions: p99 {p99:?}, p99.9 {p999:?}, {grown} bytes, back in {back:?}");
-    // A busy machine holds callers up, too; Redis does for all of this time.
+    // A busy machine delays callers, too; but Redis hangs for this whole time.
     assert!(p999 < hangs / 3, "p99.9 {p999:?}");
     assert!(grown < 8 << 20, "{grown} bytes more");
     if is_long() {
@@ -80,7 +81,7 @@ async fn a_redis_that_hangs_holds_nobody_up_takes_no_memory_and_is_found_again()
         assert!(p999 <= deadline + Duration::from_millis(100), "p99.9 {p999:?}");
         assert!(back <= Duration::from_secs(1), "back after {back:?}");
     }
-    // All connections, and not just the one that was probed.
+    // All connections must be back, and not just the one that was probed.
     for n in 0..8 {
         Counter::ample(n).ask_until_answered(&store, Duration::from_secs(5)).await;
     }

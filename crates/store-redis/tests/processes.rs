@@ -24,7 +24,7 @@ const RUN: Duration = Duration::from_secs(5);
 /// Where a child finds Redis; a process without this variable is the parent.
 const URL: &str = "TIDEGATE_HAMMERED_REDIS";
 
-/// Where in [`counters`] the short ones are.
+/// The positions of the counters with short windows in [`counters`].
 const FIXED: usize = 0;
 const SLIDING: usize = 1;
 const LOG: usize = 2;
@@ -57,7 +57,7 @@ fn now() -> u64 {
     u64::try_from(time.as_micros()).unwrap()
 }
 
-/// Not a test: what the other processes do.
+/// Not a test: this is what the other processes run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "is started by the test below"]
 async fn hammer() {
@@ -152,11 +152,11 @@ fn by_window(admissions: &[Admission], beyond: u64) -> Vec<u64> {
     counts
 }
 
-/// Never more than the bound in any span up to a window, whichever admission it begins with; and no
-/// less than a caller that always asks can expect.
+/// Never more admissions than the bound in any span up to a window, whichever admission it begins with;
+/// and no fewer than a caller that always retries can expect.
 fn assert_within(admissions: &[Admission], bound: impl Fn(u64) -> u64) {
     for (n, first) in admissions.iter().enumerate() {
-        // Those that were certainly decided after `first` was asked and within the span.
+        // Admissions that were certainly decided after `first` was requested and within the span.
         for (last, count) in admissions[n..].iter().zip(1..) {
             let span = last.answered.saturating_sub(first.asked);
             let certain =

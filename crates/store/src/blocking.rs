@@ -1,29 +1,29 @@
-//! Threads that stand still until they are answered.
+//! Marks threads that block until the store answers.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Says, as long as it is there, that futures are polled on this thread for a caller that stands
-/// still, with the timers and tasks of a runtime in the background.
+/// While it exists, futures are polled on this thread for a blocked caller, with the timers and tasks of
+/// a background runtime.
 ///
-/// The thread may be the one that drives another runtime. So a store that has connections asks over
-/// those of the runtime in the background then, and never over those that it has made elsewhere:
-/// their answers might be read by nobody until the caller goes on.
+/// The thread may be the one that drives another runtime. So a store with connections then uses those of
+/// the background runtime, and never those that it made elsewhere: their answers might not be read until
+/// the caller continues.
 #[derive(Debug)]
-#[must_use = "it ends when it is dropped"]
+#[must_use = "the mark ends when the guard is dropped"]
 pub struct BlockingGuard {
     before: bool,
-    /// It belongs to this thread.
+    /// Not `Send`: the mark belongs to this thread.
     _here: PhantomData<*const ()>,
 }
 
 impl BlockingGuard {
-    /// From now on.
+    /// Marks this thread until the guard is dropped.
     pub fn enter() -> Self {
         Self { before: IS_BLOCKING.replace(true), _here: PhantomData }
     }
 
-    /// Whether it is so on this thread.
+    /// Whether this thread is marked.
     #[inline]
     pub fn is_active() -> bool {
         IS_BLOCKING.get()

@@ -1,4 +1,4 @@
-//! The only place that reads the time.
+//! Clocks: the only place that reads the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,11 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{Span, Timestamp};
 
-/// Tells the time to a store.
+/// The clock of a store.
 ///
-/// A clock must not go backwards as seen by any one thread, nor between threads that synchronise. A
-/// clock that does leaves the store safe (nobody gains anything, nobody is denied for much longer
-/// than one period), but its answers get stricter than they should be.
+/// A clock must not go backwards as seen by any one thread, nor between threads that synchronise. If it
+/// does, the store stays safe (no request is admitted beyond the limit, and none is denied for much
+/// longer than one period), but its answers are stricter than they should be.
 pub trait Clock: Send + Sync {
     /// The current time.
     fn now(&self) -> Timestamp;
@@ -20,7 +20,7 @@ pub trait Clock: Send + Sync {
 ///
 /// Setting the wall clock later has no effect: neither an operator nor NTP can reopen a window. It
 /// is read through the kernel rather than from the processor's counter, because counters on
-/// different cores may disagree, and a limiter that sees time jump back refuses too early.
+/// different cores can disagree, and a limiter that sees time jump back denies too early.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     /// The offset from the monotonic clock to wall time, in microseconds.
@@ -58,8 +58,8 @@ fn monotonic_micros() -> u64 {
     (now.tv_sec as u64).wrapping_mul(1_000_000).wrapping_add(now.tv_nsec as u64 / 1_000)
 }
 
-/// Also counts the time that the machine sleeps, where such a clock exists: a limit is over in the
-/// morning, even on a laptop.
+/// On Linux, a clock that also counts while the machine sleeps: a window ends overnight, even on a
+/// laptop.
 #[cfg(target_os = "linux")]
 const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(all(unix, not(target_os = "linux")))]
@@ -87,13 +87,13 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts it.
+    /// Starts measuring.
     #[inline]
     pub fn start() -> Self {
         Self { started: monotonic_nanos() }
     }
 
-    /// How many nanoseconds have passed.
+    /// The nanoseconds since the start.
     #[inline]
     pub fn nanos(self) -> u64 {
         monotonic_nanos().saturating_sub(self.started)
@@ -141,7 +141,7 @@ impl ManualClock {
         self.micros.store(now.as_micros(), Ordering::SeqCst);
     }
 
-    /// Moves it forward.
+    /// Moves the clock forward.
     pub fn advance(&self, span: Span) {
         self.micros.fetch_add(span.as_micros(), Ordering::SeqCst);
     }
@@ -153,7 +153,6 @@ impl Clock for ManualClock {
     }
 }
 
-/// A shared clock is a clock.
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     #[inline]
     fn now(&self) -> Timestamp {

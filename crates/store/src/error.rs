@@ -1,4 +1,4 @@
-//! Why a store could not settle.
+//! Errors of a store.
 
 use std::fmt;
 
@@ -26,52 +26,52 @@ impl StoreError {
         Self { kind, message: message.into(), may_have_settled }
     }
 
-    /// Adds whether the charges may have been paid regardless, if that is known.
+    /// Sets whether the charges may have been taken despite the error, if that is known.
     #[must_use]
     pub fn with_outcome(self, may_have_settled: bool) -> Self {
         Self { may_have_settled, ..self }
     }
 
-    /// Whether the charges may have been paid regardless. Only if they were not is it safe to ask
-    /// again.
+    /// Whether the charges may have been taken despite the error. It is safe to retry only if they were
+    /// not.
     pub const fn may_have_settled(&self) -> bool {
         self.may_have_settled
     }
 
-    /// What went wrong, for code to act on.
+    /// The kind of error, for code to act on.
     pub const fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 }
 
-/// What went wrong: something to act on, count and alert on. Never a text to match.
+/// The kind of error, to act, count and alert on instead of matching texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// No connection could be made.
     Unreachable,
-    /// It did not answer in time. Whether it settled is unknown.
+    /// The store did not answer in time. It is unknown whether it settled.
     Timeout,
-    /// The connection broke before the answer came. Whether it settled is unknown.
+    /// The connection broke before the answer came. It is unknown whether the store settled.
     Lost,
-    /// It refuses writes: a replica, or a primary that was demoted.
+    /// The store refuses writes: it is a replica, or a primary that was demoted.
     ReadOnly,
-    /// It is busy or starting up, or too much is in flight already.
+    /// The store is busy or starting up, or too many requests are in flight.
     Overloaded,
-    /// It is out of memory.
+    /// The store is out of memory.
     Full,
-    /// It refuses us: credentials, permissions or its own configuration.
+    /// The store refuses access: credentials, permissions or its own configuration.
     Misconfigured,
-    /// Something that is not ours is stored where our counter should be.
+    /// A foreign value is stored under a counter's key.
     WrongType,
-    /// It answered with something that we do not understand.
+    /// The store sent an answer that violates the protocol.
     Protocol,
-    /// Anything else that it may say.
+    /// Any other error.
     Other,
 }
 
 impl StoreErrorKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: &'static [Self] = &[
         Self::Unreachable,
         Self::Timeout,
@@ -112,8 +112,8 @@ impl fmt::Display for StoreErrorKind {
             Self::Overloaded => "overloaded",
             Self::Full => "full",
             Self::Misconfigured => "misconfigured",
-            Self::WrongType => "holds something else",
-            Self::Protocol => "misunderstood",
+            Self::WrongType => "holds a foreign value",
+            Self::Protocol => "sent an invalid answer",
             Self::Other => "failed",
         })
     }

@@ -1,4 +1,4 @@
-//! Where counters live.
+//! Stores: where the counters are kept.
 //!
 //! A [`Store`] owns both the states and the clock, and has one important verb: it *settles* a list
 //! of charges, all or nothing. [`MemoryStore`] is the embedded one: sharded, bounded, and without a

@@ -1,4 +1,4 @@
-//! A notice board: a few small facts shared by all instances of a deployment.
+//! Shared settings: small values that all instances of a deployment see.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,12 +8,12 @@ use tidegate_core::{Span, Timestamp};
 
 use crate::{StoreError, StoreErrorKind};
 
-/// Keeps notices where every instance that shares the counters sees them, even after a restart.
+/// Keeps settings where every instance that shares the counters sees them, even after a restart.
 ///
-/// A board is for what operators do a few times a day: it is read as a whole, and written one
-/// notice at a time. Every notice expires eventually.
+/// They are for operations that happen a few times a day: settings are read as a whole, and written one
+/// at a time. Every setting expires eventually.
 pub trait SharedSettings: Send + Sync {
-    /// Posts a notice, replacing any other of the same name.
+    /// Writes a setting, replacing any other of the same name.
     fn put_setting(
         &self,
         name: &str,
@@ -21,18 +21,18 @@ pub trait SharedSettings: Send + Sync {
         lasts: Span,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Takes a notice down; false if there was none.
+    /// Removes a setting; returns false if it did not exist.
     fn remove_setting(&self, name: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Everything on the board; `None` if it is still at version `known`.
+    /// Reads all settings; `None` if they are still at version `known`.
     fn read_settings(
         &self,
         known: Option<u64>,
     ) -> impl Future<Output = Result<Option<SettingsSnapshot>, StoreError>> + Send;
 
-    /// Signs the list of all instances that are there, for a while, and returns it in the order of
-    /// their names. Instances with other secrets are on the same list, so it holds no secrets. Where
-    /// no other process sees the board, this instance is alone.
+    /// Registers this instance for a while, and returns all registered instances by name. Instances
+    /// with other secrets are on the same list, so `text` must not contain secrets. If no other process
+    /// sees the settings, the list has only this instance.
     fn register_instance(
         &self,
         name: &str,
@@ -44,37 +44,37 @@ pub trait SharedSettings: Send + Sync {
     }
 }
 
-/// Everything on a board.
+/// All settings at one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsSnapshot {
-    /// Changes whenever anything is posted or taken down. Zero only if the board is empty.
+    /// Changes whenever a setting is written or removed. Zero only if there are no settings.
     pub version: u64,
-    /// The notices, by name.
+    /// The settings, by name.
     pub list: Vec<SettingEntry>,
 }
 
-/// One notice on a board.
+/// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingEntry {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// Its value.
     pub text: Vec<u8>,
-    /// How long it has left.
+    /// The time until it expires.
     pub left: Span,
 }
 
 impl SettingEntry {
-    /// The most notices on a board.
+    /// The most settings.
     pub const MOST: usize = 1_000;
     /// The longest name, in bytes.
     pub const LONGEST_NAME: usize = 1_024;
     /// The longest text, in bytes.
     pub const LONGEST_TEXT: usize = 4_096;
-    /// The longest time that a notice stays up.
+    /// The longest time that a setting lasts.
     pub const LONGEST: Span = Span::from_days(400);
 
-    /// Whether a board that already holds `others` notices accepts this one.
+    /// Whether this setting is accepted beside `others` existing ones.
     pub fn validate(name: &str, text: &[u8], others: usize) -> Result<(), StoreError> {
         let problem = match () {
             () if name.is_empty() || name.len() > Self::LONGEST_NAME => {
@@ -84,15 +84,14 @@ impl SettingEntry {
                 format!("{} bytes: expected at most {}", text.len(), Self::LONGEST_TEXT)
             }
             () if others >= Self::MOST => {
-                format!("{others} notices are there already: expected at most {}", Self::MOST)
+                format!("{others} settings exist already: expected at most {}", Self::MOST)
             }
             () => return Ok(()),
         };
-        Err(StoreError::new(StoreErrorKind::Full, format!("the board: {problem}")))
+        Err(StoreError::new(StoreErrorKind::Full, format!("shared settings: {problem}")))
     }
 }
 
-/// A shared board is a board.
 impl<B: SharedSettings + ?Sized> SharedSettings for Arc<B> {
     async fn put_setting(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
         (**self).put_setting(name, text, lasts).await
@@ -119,11 +118,11 @@ impl<B: SharedSettings + ?Sized> SharedSettings for Arc<B> {
     }
 }
 
-/// The board of a single instance: it disappears with the process, as the counters do.
+/// The settings of a single instance: they disappear with the process, as the counters do.
 #[derive(Debug, Default)]
 pub(crate) struct MemorySettings {
     version: u64,
-    notices: BTreeMap<String, (Timestamp, Vec<u8>)>,
+    entries: BTreeMap<String, (Timestamp, Vec<u8>)>,
 }
 
 impl MemorySettings {
@@ -135,22 +134,22 @@ impl MemorySettings {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         self.sweep(now);
-        let others = self.notices.len() - usize::from(self.notices.contains_key(name));
+        let others = self.entries.len() - usize::from(self.entries.contains_key(name));
         SettingEntry::validate(name, text, others)?;
-        self.notices.insert(name.to_owned(), (until, text.to_vec()));
+        self.entries.insert(name.to_owned(), (until, text.to_vec()));
         self.version += 1;
         Ok(())
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> bool {
-        let was_there = self.notices.remove(name).is_some();
+        let was_there = self.entries.remove(name).is_some();
         self.version += u64::from(was_there);
         was_there
     }
 
     pub(crate) fn read(&mut self, known: Option<u64>, now: Timestamp) -> Option<SettingsSnapshot> {
         self.sweep(now);
-        let list = self.notices.iter().map(|(name, (until, text))| SettingEntry {
+        let list = self.entries.iter().map(|(name, (until, text))| SettingEntry {
             name: name.clone(),
             text: text.clone(),
             left: until.since(now),
@@ -160,8 +159,8 @@ impl MemorySettings {
     }
 
     fn sweep(&mut self, now: Timestamp) {
-        let before = self.notices.len();
-        self.notices.retain(|_, (until, _)| now < *until);
-        self.version += u64::from(self.notices.len() < before);
+        let before = self.entries.len();
+        self.entries.retain(|_, (until, _)| now < *until);
+        self.version += u64::from(self.entries.len() < before);
     }
 }

@@ -1,4 +1,4 @@
-//! What a store must do.
+//! The traits that every store implements.
 
 use std::future::Future;
 
@@ -7,11 +7,11 @@ use tidegate_core::{Charge, Rule, Span, Verdict};
 
 use crate::StoreError;
 
-/// The verdicts of one settlement, in the order of its charges. No allocation for one or two, which
-/// is what most policies have.
+/// The verdicts of one settlement, in the order of its charges. One or two, which most policies have,
+/// need no allocation.
 pub type Verdicts = SmallVec<[Verdict; 2]>;
 
-/// Keeps counters and tells the time.
+/// Keeps counters, and owns the clock that they use.
 ///
 /// The contract, which `conformance::suite!` checks:
 ///
@@ -21,96 +21,96 @@ pub type Verdicts = SmallVec<[Verdict; 2]>;
 /// - **One clock.** The store's own, read once per settlement.
 /// - **Forgetful.** Every counter is dropped some time after it stops mattering, and never before.
 ///
-/// An error means that the store could not decide; it must not be returned when the charges may
-/// have been paid, unless it [says so](StoreError::may_have_settled).
+/// An error means that the store could not decide. If the charges may have been taken all the same, the
+/// error must [report it](StoreError::may_have_settled).
 pub trait Store: Send + Sync {
-    /// Decides one request: returns whether every enforced charge passes, and appends a verdict for
-    /// each charge to `out`. Charges that cost nothing are peeks, and change nothing.
+    /// Settles the charges of one request: returns whether every enforced charge passes, and appends a
+    /// verdict for each charge to `out`. Charges that cost nothing are peeks, and change nothing.
     fn settle(
         &self,
         charges: &[Charge<'_>],
         out: &mut Verdicts,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// [`settle`](Store::settle) for a caller who waits no longer than `patience`, however long the
-    /// store would. Stores that have to wait must give up by then, with an error of kind
-    /// [`Timeout`](crate::StoreErrorKind::Timeout), and treat it as any other missed deadline.
+    /// [`settle`](Store::settle) with a deadline that is shorter than the store's own. Stores that have
+    /// to wait must give up by then, with an error of kind [`Timeout`](crate::StoreErrorKind::Timeout),
+    /// and treat it as any other missed deadline.
     fn settle_within(
         &self,
         charges: &[Charge<'_>],
         out: &mut Verdicts,
-        patience: Span,
+        deadline: Span,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        let _ = patience;
+        let _ = deadline;
         self.settle(charges, out)
     }
 
-    /// Whether several counters may be asked one after the other. What was taken from the first is
-    /// then given back if a later one denies, and in between it looks used.
+    /// Whether the store may settle several counters one after the other. Then units of the first are
+    /// given back if a later counter denies, and look used in between.
     fn is_stepwise(&self) -> bool {
         false
     }
 
-    /// [`settle`](Store::settle) for a caller that cannot wait. `None` if the answer would take a
-    /// while: then nothing was done, and the caller should use `settle`.
+    /// [`settle`](Store::settle) for callers that cannot wait. Returns `None`, and takes nothing, if the
+    /// store would have to wait: the caller should use `settle` then.
     fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
         let _ = (charges, out);
         None
     }
 
-    /// Settles each charge by itself, in this order, for a caller that has many and cannot wait: `tell`
-    /// hears each verdict. They are taken in groups, of which the store can fetch whatever is slow to
-    /// reach while the caller makes the others; a group is settled at the same time, unless somebody
-    /// else was later. Returns whether it was done; if not, no charge was taken.
+    /// Settles each charge separately, in order, for callers that have many charges and cannot wait.
+    /// Calls `report` with each verdict. Charges are taken in groups, so that the store can prefetch
+    /// memory while the caller produces the next charges. A group uses one reading of the clock, unless
+    /// another thread settled at a later time. Returns `false`, and takes nothing, if the store would
+    /// have to wait.
     fn settle_each<'c>(
         &self,
         charges: impl IntoIterator<Item = Charge<'c>>,
-        tell: impl FnMut(&Charge<'c>, &Verdict),
+        report: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
-        let _ = (charges, tell);
+        let _ = (charges, report);
         false
     }
 
     /// Gives a charge's cost back.
     fn refund(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Forgets a charge's counter, as if the key had never been seen.
+    /// Deletes a charge's counter, as if the key were new.
     fn reset(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The secret under which keys become fingerprints, if other processes must find the same
-    /// counters. `None` if nobody else ever sees them: then each process has its own.
+    /// The secret with which keys become fingerprints, if other processes must find the same counters.
+    /// `None` if no other process sees them: then each process has its own secret.
     fn shared_secret(&self) -> Option<[u8; 16]> {
         None
     }
 
-    /// Whether it calls keys by the names of callers and limits, so that [charges](Charge::named) should
-    /// have them.
+    /// Whether the names of callers and limits are part of its keys, so that [charges](Charge::named)
+    /// must carry them.
     fn names_keys(&self) -> bool {
         false
     }
 
-    /// Sets how long anything may take from now on, for stores that have to wait.
+    /// Sets the deadline of all operations from now on, for stores that have to wait.
     fn set_deadline(&self, longest: Span) {
         let _ = longest;
     }
 
-    /// Whether the store is currently being asked. It is not while it does not answer.
+    /// Whether requests are currently sent to the store. They are not while it does not answer.
     fn is_available(&self) -> bool {
         true
     }
 
-    /// How long it usually takes to be asked and to answer, for stores at the other end of a wire that
-    /// have answered.
+    /// The typical round trip, for remote stores that have answered.
     fn round_trip(&self) -> Option<Span> {
         None
     }
 
-    /// What it holds, as far as that can be known, for operators and metrics.
+    /// What the store holds, as far as that is known, for operators and metrics.
     fn usage(&self) -> impl Future<Output = Result<StoreUsage, StoreError>> + Send {
         async { Ok(StoreUsage::default()) }
     }
 
-    /// Of [`StoreUsage::overflowed`], what this rule's keys had part in, if that is known.
+    /// The part of [`StoreUsage::overflowed`] that belongs to this rule's keys, if that is known.
     fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
         let _ = rule;
         None
@@ -120,21 +120,21 @@ pub trait Store: Send + Sync {
 /// What a store holds, as far as that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUsage {
-    /// Keys, including dead ones that have not been swept out.
+    /// Keys, including expired ones that have not been removed yet.
     pub keys: Option<u64>,
-    /// How many keys it may hold.
+    /// The most keys that it can hold.
     pub max_keys: Option<u64>,
     /// Charges of new keys that had to share a counter because there was no room for them.
     pub overflowed: Option<u64>,
-    /// The memory of its counters in bytes, or of the whole process that it is.
+    /// The memory of its counters in bytes, or of the store's whole process.
     pub bytes: Option<u64>,
-    /// What that memory may grow to.
+    /// The most that this memory can grow to.
     pub max_bytes: Option<u64>,
-    /// Whether it drops live counters when that is used up, which gives their callers a fresh quota.
+    /// Whether it evicts live counters when its memory is full, which gives their callers a fresh quota.
     pub may_evict: Option<bool>,
 }
 
-/// A store in this process: it answers at once and cannot fail.
+/// A store in this process: it answers immediately and cannot fail.
 pub trait LocalStore: Store {
     /// [`Store::settle`], immediately.
     fn settle_now(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool;
@@ -146,7 +146,6 @@ pub trait LocalStore: Store {
     fn reset_now(&self, charge: &Charge<'_>);
 }
 
-/// A shared store is a store.
 impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
         (**self).settle(charges, out).await
@@ -156,9 +155,9 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         &self,
         charges: &[Charge<'_>],
         out: &mut Verdicts,
-        patience: Span,
+        deadline: Span,
     ) -> Result<bool, StoreError> {
-        (**self).settle_within(charges, out, patience).await
+        (**self).settle_within(charges, out, deadline).await
     }
 
     fn is_stepwise(&self) -> bool {
@@ -172,9 +171,9 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
     fn settle_each<'c>(
         &self,
         charges: impl IntoIterator<Item = Charge<'c>>,
-        tell: impl FnMut(&Charge<'c>, &Verdict),
+        report: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
-        (**self).settle_each(charges, tell)
+        (**self).settle_each(charges, report)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
-//! The primitives that the shards are built on, so that they can be swapped for a scheduler's.
+//! The locks and atomics of the shards, which tests replace by those of the shuttle scheduler.
 //!
-//! With `--cfg shuttle` every lock and every atomic is a point where the shuttle scheduler may
+//! With `--cfg shuttle` every lock and every atomic is a point where the shuttle scheduler can
 //! switch threads, and the tests in `tests/shuttle.rs` explore the interleavings.
 
 #[cfg(not(shuttle))]

@@ -1,4 +1,4 @@
-//! The board of a single instance.
+//! The shared settings of a single instance.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use tidegate_core::{Span, Timestamp};
 use tidegate_store::{ManualClock, MemoryStore, SettingEntry, SharedSettings, StoreErrorKind};
 
-/// A store in memory answers at once.
+/// A store in memory answers immediately.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

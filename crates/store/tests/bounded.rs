@@ -1,4 +1,4 @@
-//! What the embedded store holds is bounded, and a flood buys nobody anything.
+//! The embedded store is bounded, and a flood of keys gains nothing.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -42,7 +42,7 @@ fn ten_million_keys_take_the_room_of_a_hundred_thousand() {
         (0..69_999).for_each(|key| assert!(allowed(&store, key, &rule)));
         let before = resident_bytes();
         for key in 100_000..flood {
-            // Time passes, but not so much that anything is forgotten.
+            // Time passes, but not enough for any key to expire.
             if key % 1_000 == 0 {
                 clock.advance(Span::from_millis(1));
             }
@@ -104,7 +104,7 @@ fn a_full_store_treats_those_that_come_together_alike() {
     assert!(together.stats().overflowed > 0);
 }
 
-/// A clock that is a second ahead whenever it is read.
+/// A clock that advances by a second whenever it is read.
 struct Hurrying(AtomicU64);
 
 impl Clock for Hurrying {

@@ -1,4 +1,4 @@
-//! Who gets room in a store that is full, and what becomes of those who do not.
+//! A full store: which keys get their own counter, and how the others share.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -42,8 +42,8 @@ fn passing(store: &Manual, keys: std::ops::Range<u64>, rule: &Rule) -> usize {
     keys.filter(|key| allowed(store, *key, rule)).count()
 }
 
-/// New users every minute, each of whom a sliding window remembers for two. Returns how many of
-/// them pass in each of four minutes.
+/// New users every minute, each remembered by a sliding window for two minutes. Returns how many of them
+/// pass in each of four minutes.
 fn four_minutes(store: &Manual, clock: &ManualClock, users: u64) -> [usize; 4] {
     let rule = rule(1, AlgorithmKind::SlidingWindow, "10/minute");
     [0, 1, 2, 3].map(|minute| {
@@ -67,7 +67,7 @@ fn new_users_every_minute_are_all_admitted_where_there_is_memory() {
     assert!(store.stats().bytes < store.stats().max_bytes, "{:?}", store.stats());
 }
 
-/// With the room that a store has by default, where there is memory for three million keys.
+/// With the default bounds on a machine with memory for three million keys.
 #[test]
 fn a_million_new_users_every_minute_are_all_admitted_by_default() {
     let clock = ManualClock::at(START);
@@ -123,7 +123,7 @@ fn however_many_limits_are_flooded_another_finds_room() {
     assert_eq!(store.overflowed_of(&login), Some(0));
 }
 
-/// Limits that callers bring along are given one pool.
+/// Limits that callers bring along share one pool.
 #[test]
 fn limits_of_one_pool_have_the_room_of_one_limit() {
     let (store, _) = store(1_000);
@@ -158,7 +158,7 @@ fn a_key_that_finds_room_goes_on_from_what_it_shared() {
             (100..108).for_each(|key| assert!(allowed(&store, key, &brief)));
             assert_eq!((0..3).filter(|_| pass(1)).count(), 3, "{kind}");
             assert_eq!(store.overflowed_of(&limit), Some(3), "{kind}: the same pool as the brief");
-            // The brief ones are dead, so there is room. One unit is left.
+            // The short-lived keys are dead, so there is room. One unit is left.
             clock.advance(Span::from_secs(2));
             assert_eq!(ask(&store, 1, Cost::PEEK, &limit).remaining, 1, "{kind}");
             assert_eq!((0..3).filter(|_| pass(1)).count(), 1, "{kind} {staggered} {alone}");
@@ -169,7 +169,7 @@ fn a_key_that_finds_room_goes_on_from_what_it_shared() {
     }
 }
 
-/// A small tier sees no more than its own limit of what was taken under a large one.
+/// What was taken under a large tier counts for a small tier at most up to its own limit.
 #[test]
 fn a_key_that_finds_room_under_a_small_tier_keeps_what_it_took_under_a_large_one() {
     for kind in AlgorithmKind::ALL {

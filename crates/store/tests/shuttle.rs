@@ -28,7 +28,7 @@ fn key(n: u64) -> Fingerprint {
     Fingerprint::new(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n)
 }
 
-/// Runs `work` in threads and returns what each found.
+/// Runs `work` in threads and returns each result.
 fn in_threads<T: Send + 'static>(
     count: u64,
     work: impl Fn(u64) -> T + Send + Sync + 'static,
@@ -73,8 +73,7 @@ fn callers_of_one_key_get_exactly_the_limit() {
     );
 }
 
-/// Requests over several shards, named in different orders: nobody waits forever, and both counters
-/// stay equal.
+/// Requests over several shards in different orders: no deadlock, and both counters stay equal.
 #[test]
 fn several_limits_neither_deadlock_nor_tear() {
     let scenario = || {
@@ -100,7 +99,7 @@ fn several_limits_neither_deadlock_nor_tear() {
     check_pct(scenario, SCHEDULES, 3);
 }
 
-/// New keys race for the last places: the bound holds, and whatever did not fit shares a counter.
+/// New keys race for the last slots: the bound holds, and keys that do not fit share a counter.
 #[test]
 fn a_full_store_stays_full() {
     check_random(
@@ -113,8 +112,8 @@ fn a_full_store_stays_full() {
                     .settle_now(&[Charge::new(key(number), Cost::ONE, &rule)], &mut Verdicts::new())
             });
             let passed = passed.iter().filter(|passed| **passed).count();
-            // Two have places of their own and one passes through the shared counter. A claim that
-            // is about to be given back may make another key share.
+            // Two keys have their own slots and one passes through the shared counter. A claim that is
+            // about to be released can make another key share.
             assert!((1..=3).contains(&passed), "{passed}");
             assert!(store.stats().keys <= 2);
         },
@@ -123,7 +122,7 @@ fn a_full_store_stays_full() {
 }
 
 /// A key finds no room, shares a counter, and finds room when another key is forgotten, while others
-/// ask for the same key: together they get exactly the limit.
+/// check the same key: together they get exactly the limit.
 #[test]
 fn a_key_that_moves_gets_exactly_the_limit() {
     check_random(

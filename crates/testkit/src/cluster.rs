@@ -1,4 +1,4 @@
-//! A cluster: servers that share the slots.
+//! A Redis Cluster: servers that share the slots.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct ClusterBuilder {
 }
 
 impl ClusterBuilder {
-    /// Has clients come to each node by a [`Proxy`]. See [`Cluster::wire`].
+    /// Puts a [`Proxy`] between clients and each node. See [`Cluster::wire`].
     pub fn wired(self) -> Self {
         Self { wired: true, ..self }
     }
@@ -70,7 +70,7 @@ impl ClusterBuilder {
 pub struct Cluster {
     /// The primaries first; then, in turn, a replica of each.
     nodes: Vec<Redis>,
-    /// By which clients come to the nodes, if they are wired.
+    /// The proxies of the nodes, if they are wired.
     wires: Vec<Proxy>,
     primaries: usize,
 }
@@ -97,7 +97,7 @@ impl Cluster {
         &self.nodes[..self.primaries]
     }
 
-    /// The wire by which clients come to a node.
+    /// The proxy through which clients reach a node.
     ///
     /// # Panics
     ///
@@ -147,7 +147,7 @@ impl Cluster {
         range.map(|range| range.port)
     }
 
-    /// Waits until every node says that all is well, and all have the same map of slots.
+    /// Waits until every node reports that the cluster is up, and all have the same map of slots.
     pub fn wait_until_stable(&self) {
         wait_until("the cluster to settle", MORE_PATIENCE, || self.is_stable());
     }
@@ -172,7 +172,7 @@ impl Cluster {
             let (first, last) = (start(index).to_string(), (start(index + 1) - 1).to_string());
             node.command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).or_panic();
         }
-        // Different ones from the start: nodes with the same epoch spend a while resolving it.
+        // Different epochs from the start: nodes with the same epoch spend a while resolving that.
         for (epoch, node) in (1..).zip(&self.nodes) {
             let epoch: u32 = epoch;
             node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch.to_string()]).or_panic();
@@ -190,7 +190,7 @@ impl Cluster {
     fn assign_replicas(&self) {
         for (index, replica) in self.nodes[self.primaries..].iter().enumerate() {
             let primary = id_of(&self.nodes[index % self.primaries]);
-            // It does not know its primary until the gossip has gone round.
+            // It does not know its primary until the gossip has reached it.
             wait_until("a replica to know its primary", MORE_PATIENCE, || {
                 replica.command(&["CLUSTER", "REPLICATE", &primary]).is_ok()
             });
@@ -203,7 +203,7 @@ pub(crate) fn id_of(node: &Redis) -> String {
     node.command(&["CLUSTER", "MYID"]).or_panic().text()
 }
 
-/// Whether a replica has what its primary has. A primary trivially does.
+/// Whether a replica is in sync with its primary. A primary trivially is.
 fn is_in_sync(node: &Redis) -> bool {
     let info = node.try_info("replication");
     info.get("role").is_some_and(|role| role == "master" || info["master_link_status"] == "up")
@@ -217,7 +217,7 @@ struct Range {
     port: u16,
 }
 
-/// Which node serves what, as one node sees it; nothing if it does not answer.
+/// Which node serves what, as one node sees it; `None` if it does not answer.
 fn slot_map(node: &Redis) -> Option<BTreeSet<Range>> {
     let reply = node.try_command(&["CLUSTER", "SLOTS"]).ok()?;
     Some(reply.items().iter().map(range_of).collect())

@@ -36,10 +36,10 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::SeqCst);
-        // The thread is waiting for a visitor.
+        // Wakes the thread, which is waiting for a connection.
         let _ = TcpStream::connect(self.address);
         let ended = self.thread.take().map_or(Ok(()), JoinHandle::join);
-        // An assertion in a test's own closure has failed there: the test must hear about it.
+        // If an assertion in a test's closure failed there, the test must fail.
         assert!(ended.is_ok() || thread::panicking(), "a connection's thread panicked");
     }
 }
@@ -60,7 +60,7 @@ fn accept(listener: &TcpListener, closing: &AtomicBool, serve: &(impl Fn(TcpStre
     });
 }
 
-/// The open connections, until it is closed itself.
+/// A register of open connections, which can be closed.
 #[derive(Debug)]
 pub(crate) struct Register<T>(Mutex<Option<Vec<Arc<T>>>>);
 
@@ -69,7 +69,7 @@ impl<T> Register<T> {
         Self(Mutex::new(Some(Vec::new())))
     }
 
-    /// Registers a connection until its guest leaves, unless it comes too late.
+    /// Registers a connection until the guard is dropped; `None` if the register is closed.
     pub(crate) fn admit(&self, item: T) -> Option<Guest<'_, T>> {
         let item = Arc::new(item);
         self.0.lock().unwrap().as_mut()?.push(Arc::clone(&item));
@@ -80,23 +80,23 @@ impl<T> Register<T> {
         self.0.lock().unwrap().as_ref().map_or(0, Vec::len)
     }
 
-    /// The connections, which stay.
+    /// The connections, which stay registered.
     pub(crate) fn list(&self) -> Vec<Arc<T>> {
         self.0.lock().unwrap().clone().unwrap_or_default()
     }
 
-    /// The connections, which are now unowned.
+    /// The connections, which are no longer registered.
     pub(crate) fn take(&self) -> Vec<Arc<T>> {
         self.0.lock().unwrap().as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The same, and no more are let in.
+    /// The same, and closes the register.
     pub(crate) fn close(&self) -> Vec<Arc<T>> {
         self.0.lock().unwrap().take().unwrap_or_default()
     }
 }
 
-/// A connection while it is served. It leaves the register even if its thread panics.
+/// A registered connection. It leaves the register on drop, even if its thread panics.
 #[derive(Debug)]
 pub(crate) struct Guest<'a, T> {
     register: &'a Register<T>,

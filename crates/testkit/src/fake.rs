@@ -1,4 +1,4 @@
-//! A server that says what it is told to say.
+//! A fake Redis with scripted replies.
 
 use std::fmt;
 use std::io::{BufReader, Write};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use crate::door::{Door, Register};
 use crate::resp::Reply;
 
-/// A server with scripted answers, for what a real one says too rarely: `LOADING`, `BUSY`,
+/// A server with scripted replies, for those that a real one sends too rarely: `LOADING`, `BUSY`,
 /// `MISCONF`, or nothing. Closed when dropped.
 ///
 /// ```
@@ -38,8 +38,8 @@ struct Shared {
 
 impl FakeRedis {
     /// Starts one that answers each command with the bytes that `script` returns for it, unchanged.
-    /// Empty bytes mean no answer. For `None` it answers as a server would that knows little more
-    /// than how to greet a client; `HELLO`, `AUTH`, `SELECT`, `CLIENT` and `PING` succeed.
+    /// Empty bytes mean no answer. For `None` it answers like a server that supports little more
+    /// than the handshake; `HELLO`, `AUTH`, `SELECT`, `CLIENT` and `PING` succeed.
     ///
     /// A panic in `script` resurfaces when the value is dropped.
     pub fn start(script: impl Fn(&[Vec<u8>]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
@@ -72,7 +72,7 @@ impl FakeRedis {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Closes the open connections. New ones are welcome.
+    /// Closes the open connections. New ones are accepted.
     pub fn disconnect(&self) {
         shut_down(&self.shared.streams.take());
     }

@@ -1,15 +1,15 @@
-//! The corpora of the fuzz targets, as ordinary tests.
+//! Runs the corpora of the fuzz targets as ordinary tests.
 
 #![allow(clippy::disallowed_methods, reason = "how long a search takes is not a decision")]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Holds a property to every file in the corpus of a target, and to mutations of them.
+/// Checks a property on every file in the corpus of a target, and on mutations of them.
 ///
 /// A short run with a fixed seed is part of the test suite. `TIDEGATE_FUZZ_SECONDS=600` goes on for that
-/// long, with another seed each time. The targets in `fuzz/` hold the same properties to inputs that
-/// are chosen by the code they reach (`scripts/fuzz`).
+/// long, with another seed each time. The targets in `fuzz/` check the same properties on inputs
+/// that are chosen by the code they reach (`scripts/fuzz`).
 ///
 /// ```
 /// tidegate_testkit::fuzz("quotas", |bytes| {
@@ -36,7 +36,7 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    /// Those of a target. Prints the seed that it begins with.
+    /// The inputs of a target. Prints the seed.
     pub fn new(target: &str) -> Self {
         let seconds = std::env::var(SECONDS).ok().map(|text| match text.parse() {
             Ok(seconds) => seconds,
@@ -121,7 +121,7 @@ fn hold(input: &[u8], property: &mut impl FnMut(&[u8])) {
     property(input);
 }
 
-/// Shows an input if it is the one that fails.
+/// Prints an input if the property panics on it.
 struct Shown<'i>(&'i [u8]);
 
 impl Drop for Shown<'_> {

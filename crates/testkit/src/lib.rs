@@ -4,8 +4,8 @@
 //! - [`Redis`]: one server that can be killed, stopped and started again.
 //! - [`Replicated`]: a primary with replicas, watched by sentinels.
 //! - [`Cluster`]: primaries that share the slots, and can move them.
-//! - [`Proxy`]: a wire that breaks in chosen ways.
-//! - [`FakeRedis`]: a server that says what a real one says too rarely.
+//! - [`Proxy`]: a connection that breaks in chosen ways.
+//! - [`FakeRedis`]: a server with scripted replies, for those that a real one sends too rarely.
 //! - [`fuzz`]: the corpora in `fuzz/`, and mutations of them.
 //! - [`peer`]: third-party programs, which `scripts/peers` installs; [`Daemon`] runs one.
 //!

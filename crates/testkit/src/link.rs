@@ -1,4 +1,4 @@
-//! One connection through the proxy: what carries bytes from one side to the other.
+//! One connection through the proxy, which forwards bytes from one side to the other.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -35,7 +35,7 @@ impl Switch {
         self.mode.lock().unwrap().clone()
     }
 
-    /// The mode, once there is one in which bytes move; nothing if the link is closed first.
+    /// The mode, once it is one in which bytes move; `None` if the link is closed first.
     fn wait_for_passage(&self, link: &Link) -> Option<Mode> {
         let mode = self.mode.lock().unwrap();
         let is_held = |mode: &Mode| *mode == Mode::Blackhole || link.is_frozen();
@@ -63,9 +63,9 @@ impl Switch {
 pub(crate) struct Link {
     client: TcpStream,
     upstream: OnceLock<TcpStream>,
-    /// Ended by us. A thread that sees it lets go without a word to either side.
+    /// Set when we end it. A thread that sees it ends without a message to either side.
     closed: AtomicBool,
-    /// Nothing on it moves any more, whatever the mode.
+    /// Set when nothing on it moves any more, whatever the mode.
     frozen: AtomicBool,
 }
 
@@ -87,7 +87,7 @@ impl Link {
         self.frozen.load(Ordering::SeqCst)
     }
 
-    /// Holds back everything from now on. Only closing ends that, so nobody has to be woken.
+    /// Holds back everything from now on. Only closing ends that, so no thread has to be woken.
     pub(crate) fn freeze(&self) {
         self.frozen.store(true, Ordering::SeqCst);
     }
@@ -105,7 +105,7 @@ impl Link {
         switch.wake();
     }
 
-    /// Carries bytes until both sides are done, or the link is closed.
+    /// Forwards bytes until both sides are done, or the link is closed.
     pub(crate) fn run(&self, to: std::net::SocketAddr, switch: &Switch, bytes_up: &AtomicU64) {
         if switch.wait_for_passage(self).is_none() {
             return;
@@ -127,7 +127,7 @@ impl Link {
         let mut buffer = [0; BUFFER];
         while switch.wait_for_passage(self).is_some() {
             let read = (&self.client).read(&mut buffer).unwrap_or(0);
-            // The wire may have been cut while we waited for something to carry.
+            // The link may have been frozen while we waited for bytes.
             if switch.wait_for_passage(self).is_none() {
                 return;
             }
@@ -139,7 +139,7 @@ impl Link {
         }
     }
 
-    /// Reads replies and hands on what the mode makes of them.
+    /// Reads replies, and forwards what the mode makes of them.
     fn read_replies(&self, upstream: &TcpStream, switch: &Switch, out: Sender<(Instant, Vec<u8>)>) {
         let mut buffer = [0; BUFFER];
         let mut read = |mut from: &TcpStream| {

@@ -1,19 +1,19 @@
-//! Moving a slot from one node to another, as operators' tools do it.
+//! Migrates a slot from one node to another, as operators' tools do.
 
 use crate::cluster::id_of;
 use crate::{Cluster, Redis, Reply};
 
-/// How far a migration is. Each step keeps what the earlier ones did.
+/// The progress of a migration. Each step builds on the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationStep {
-    /// The new node accepts the slot's keys from clients that say `ASKING`. The old one does not
+    /// The new node accepts the slot's keys from clients that send `ASKING`. The old one does not
     /// know yet.
     Importing,
     /// The old node answers `ASK` for keys that it does not have, and accepts no new ones.
     Migrating,
     /// This many keys have moved so far. A command with keys on both sides gets `TRYAGAIN`.
     Moved(usize),
-    /// The new node says that the slot is its own. The old one says `ASK` until it hears about it.
+    /// The new node claims the slot. The old one answers `ASK` until it learns about that.
     Taken,
     /// The old node answers `MOVED`. Others may not know yet.
     Given,
@@ -28,7 +28,7 @@ impl Cluster {
     }
 
     /// Moves a slot with all its keys to another primary, and calls `between` after each step: the
-    /// migration stands still while it runs.
+    /// migration pauses while it runs.
     ///
     /// # Panics
     ///
@@ -46,7 +46,7 @@ impl Cluster {
         self.announce(slot, from, to, &mut between);
     }
 
-    /// The new node first: if it were last, nobody would serve the slot for a moment.
+    /// The new node first: if it were last, no node would serve the slot for a moment.
     fn announce(
         &self,
         slot: u16,
@@ -61,7 +61,7 @@ impl Cluster {
         between(MigrationStep::Given);
         let knows = [from.port(), to.port()];
         let others = self.nodes().iter().filter(|node| !knows.contains(&node.port()));
-        // Replicas take no orders about slots: they hear about it from the others.
+        // Replicas do not accept slot commands: they learn about slots from the others.
         others.filter(|node| is_primary(node)).for_each(|node| {
             set_slot(node, slot, &["NODE", &owner]);
         });
@@ -75,7 +75,7 @@ fn set_slot(node: &Redis, slot: u16, what: &[&str]) {
     node.command(&[&["CLUSTER", "SETSLOT", &slot], what].concat()).or_panic();
 }
 
-/// No new keys come in the meantime: the old node sends them to the new one.
+/// No new keys arrive in the meantime: the old node redirects them to the new one.
 fn move_keys(slot: u16, from: &Redis, to: &Redis, between: &mut impl FnMut(MigrationStep)) {
     let (slot, mut moved) = (slot.to_string(), 0);
     loop {
@@ -108,5 +108,5 @@ fn is_primary(node: &Redis) -> bool {
     node.role().is_some_and(|role| role == "master")
 }
 
-/// Few, so that a test sees the slot in two places for a while.
+/// Few keys at a time, so that a test sees the slot on two nodes for a while.
 const BATCH: &str = "4";

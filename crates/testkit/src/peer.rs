@@ -12,7 +12,7 @@ use crate::process::{Process, dying_with_us, local, on_path};
 use crate::scratch::Scratch;
 use crate::wait::happens;
 
-/// Where a program is that `scripts/peers` installs. `None` if it is not available, which is
+/// The path of a program that `scripts/peers` installs. `None` if it is not available, which is
 /// reported on standard error, bypassing the capture of passing tests' output.
 ///
 /// ```
@@ -30,14 +30,14 @@ pub fn peer(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Says that a test cannot run without this, bypassing the capture of passing tests' output:
+/// Reports that a test cannot run without this program, bypassing the capture of passing tests' output:
 /// `scripts/test` counts these lines.
 pub fn skipped(what: &str) {
     let line = format!("SKIPPED: {what} is not installed (scripts/peers does that)\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Where `scripts/peers` keeps what it installs; `node_modules` is there too.
+/// The directory in which `scripts/peers` installs programs and `node_modules`.
 pub fn peers() -> Option<PathBuf> {
     if let Some(chosen) = std::env::var_os("TIDEGATE_PEERS") {
         return Some(chosen.into());
@@ -70,7 +70,7 @@ impl Daemon {
     ///
     /// # Panics
     ///
-    /// With what it printed, if it ends or takes too long.
+    /// With the program's output, if it ends or takes too long.
     pub fn listening_on(mut self, port: u16) -> Self {
         let is_up = || TcpStream::connect_timeout(&local(port), Duration::from_millis(200)).is_ok();
         let mut ended = false;
@@ -78,7 +78,7 @@ impl Daemon {
             ended = self.process.has_ended();
             ended || is_up()
         });
-        assert!(up && !ended, "nobody listens on {port}:\n{}", self.printed());
+        assert!(up && !ended, "no process listens on {port}:\n{}", self.printed());
         self
     }
 
@@ -97,7 +97,7 @@ impl Daemon {
         self.process.pid()
     }
 
-    /// Whether it has exited by itself.
+    /// Whether it has exited on its own.
     pub fn has_ended(&mut self) -> bool {
         self.process.has_ended()
     }

@@ -45,19 +45,19 @@ impl Process {
         self.child.try_wait().expect("the state of our own child").is_some()
     }
 
-    /// Stops it where it is. Returns once it has stopped: the signal alone is only a promise.
+    /// Suspends the process. Returns once it has stopped, which the signal alone does not ensure.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.pid());
         let stands = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") T "));
-        assert!(happens(PATIENCE, stands), "the server goes on after SIGSTOP");
+        assert!(happens(PATIENCE, stands), "the server still runs after SIGSTOP");
     }
 
     pub(crate) fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Sends a signal. A process that has already ended is no error: tests do that.
+    /// Sends a signal. It is not an error if the process has already ended.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a process id");
         let _ = kill_process(pid, signal);
@@ -66,7 +66,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The child has not been waited for yet, so its id cannot be another's.
+        // The child has not been waited for yet, so no other process can have its id.
         if !self.has_ended() {
             self.resume();
             let _ = self.child.kill();
@@ -75,7 +75,7 @@ impl Drop for Process {
     }
 }
 
-/// A program that is told to die with us, if the system supports that.
+/// A program that the system kills when our process ends, if the system supports that.
 pub(crate) fn dying_with_us(program: &Path) -> Command {
     static DIES_WITH_PARENT: OnceLock<bool> = OnceLock::new();
     if *DIES_WITH_PARENT.get_or_init(setpriv_works) {
@@ -122,10 +122,10 @@ fn spawn_for_life(command: Command) -> io::Result<Child> {
     child.recv().expect("the spawner answers")
 }
 
-/// A port that nobody listens on.
+/// A port on which no process listens.
 ///
 /// It lies below those that the system gives to outgoing connections. Otherwise a client that keeps
-/// asking for a killed server would eventually be given the server's own port, and be connected to
+/// reconnecting to a killed server would eventually be given the server's own port, and connect to
 /// itself.
 pub fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
@@ -141,7 +141,7 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind(local(port)).is_ok()
 }
 
-/// Test processes start at different places, so that they rarely want the same port.
+/// Test processes start at different places, so that they rarely choose the same port.
 fn random() -> u32 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     (RandomState::new().build_hasher().finish() >> 32) as u32

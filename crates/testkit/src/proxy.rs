@@ -1,4 +1,4 @@
-//! A wire that breaks when told to.
+//! A TCP proxy that fails on demand.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,23 +11,24 @@ use crate::process::{free_port, local};
 use crate::setup::RedisBuilder;
 use crate::wait::{PATIENCE, wait_until};
 
-/// What a [`Proxy`] does with what passes through it. A reply is whatever the server sends at once.
+/// What a [`Proxy`] does with the bytes that pass through it. A reply is what one read returns from the
+/// server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Forwards everything unchanged.
     Forward,
     /// Forwards every reply this much later.
     Delay(Duration),
-    /// Accepts connections, and moves no bytes on any. What was held back goes on its way when the
-    /// mode changes, as it does when a network heals.
+    /// Accepts connections, but forwards nothing. What was held back is forwarded when the mode
+    /// changes, as when a network heals.
     Blackhole,
     /// Forwards requests, and swallows the replies.
     DropReplies,
-    /// Resets the open connections (RST, no goodbye), and forwards from then on.
+    /// Resets the open connections (RST, not an orderly close), and forwards from then on.
     Reset,
-    /// Closes new connections at once. Open ones go on.
+    /// Closes new connections immediately. Open ones continue.
     Refuse,
-    /// Answers these bytes instead of each reply.
+    /// Sends these bytes instead of each reply.
     Garbage(Vec<u8>),
     /// Forwards this many bytes of the next reply, and closes the connection.
     Truncate(usize),
@@ -65,8 +66,8 @@ impl Proxy {
         Self { shared, door: Door::open(move |client| served.serve(client)) }
     }
 
-    /// A server that is going to be behind a wire, and tells others to come by it: `announce` is how
-    /// its settings for that begin.
+    /// Configures a server that will be behind a proxy, and announces the proxy's address: `announce` is
+    /// the prefix of the settings for that.
     pub(crate) fn before(server: RedisBuilder, announce: &str) -> (RedisBuilder, Self) {
         let port = free_port();
         let proxy = Self::start(local(port));
@@ -102,8 +103,8 @@ impl Proxy {
         }
     }
 
-    /// Holds back everything on the open connections, for good. New ones are not affected: so it is
-    /// when a firewall forgets its connections, or a failed host is replaced.
+    /// Holds back everything on the open connections, for good. New ones are not affected, as when a
+    /// firewall forgets its connections, or a failed host is replaced.
     pub fn freeze(&self) {
         self.shared.links.list().iter().for_each(|link| link.freeze());
     }

@@ -1,4 +1,4 @@
-//! One server.
+//! A Redis server for tests.
 
 use std::collections::HashMap;
 use std::io;
@@ -49,7 +49,7 @@ impl Redis {
         self.url_of("redis", self.ports.main)
     }
 
-    /// The same over TLS, if that was asked for.
+    /// The same over TLS, if that was configured.
     pub fn tls_url(&self) -> Option<String> {
         self.ports.tls.map(|port| self.url_of("rediss", port))
     }
@@ -70,7 +70,7 @@ impl Redis {
         self.ports.main
     }
 
-    /// The port for TLS, if that was asked for.
+    /// The port for TLS, if that was configured.
     pub fn tls_port(&self) -> Option<u16> {
         self.ports.tls
     }
@@ -80,7 +80,7 @@ impl Redis {
         self.ports.bus.expect("a cluster node")
     }
 
-    /// Its socket, if one was asked for.
+    /// Its socket, if one was configured.
     pub fn unix_socket(&self) -> Option<PathBuf> {
         self.setup.unix_socket.then(|| self.dir.file(SOCKET))
     }
@@ -114,12 +114,12 @@ impl Redis {
         *process = Some(self.setup.start_again(&self.dir, self.ports));
     }
 
-    /// Stops it where it is: connections stay open, and nothing answers.
+    /// Suspends the process: connections stay open, and nothing answers.
     pub fn pause(&self) {
         self.with_process(Process::pause);
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub fn resume(&self) {
         self.with_process(Process::resume);
     }
@@ -133,7 +133,7 @@ impl Redis {
         read_log(&self.dir)
     }
 
-    /// Asks it something, over a connection of its own. An error that it answers is a reply too.
+    /// Sends a command over a new connection. An error reply is a reply too.
     ///
     /// # Panics
     ///
@@ -146,7 +146,7 @@ impl Redis {
         }
     }
 
-    /// Asks it something when it may not answer.
+    /// Sends a command to a server that may not answer.
     pub fn try_command(&self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
         self.connect()?.call(words)
     }
@@ -162,13 +162,13 @@ impl Redis {
         fields_of(&self.command(&["INFO", section]).or_panic().text())
     }
 
-    /// The same for a server that may not answer: then nothing.
+    /// The same for a server that may not answer; `None` if it does not.
     pub(crate) fn try_info(&self, section: &str) -> HashMap<String, String> {
         let reply = self.try_command(&["INFO", section]);
         reply.map(|reply| fields_of(&reply.text())).unwrap_or_default()
     }
 
-    /// `master` or `slave`; nothing if it does not answer. It may not for a moment when a sentinel
+    /// `master` or `slave`; `None` if it does not answer. It may not for a moment when a sentinel
     /// changes its role: sentinels then also close the connections of all clients, ours included.
     pub fn role(&self) -> Option<String> {
         self.try_info("replication").remove("role")

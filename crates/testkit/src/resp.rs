@@ -1,13 +1,13 @@
-//! As much of RESP2 as it takes to ask a server something.
+//! A minimal RESP2 client and its replies.
 //!
-//! It is our own, so that a fault in the client under test cannot hide in its own test.
+//! It is our own, so that a bug in the client under test cannot hide in its own test.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// What a server answers.
+/// A server's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// `+OK`
@@ -46,7 +46,7 @@ impl Reply {
     #[track_caller]
     pub fn or_panic(self) -> Self {
         match self {
-            Self::Error(error) => panic!("redis answered an error: {error}"),
+            Self::Error(error) => panic!("redis answered with an error: {error}"),
             reply => reply,
         }
     }
@@ -101,7 +101,7 @@ impl Reply {
         self.items().chunks_exact(2).map(|pair| (pair[0].text(), pair[1].text())).collect()
     }
 
-    /// The bytes on the wire, for a [`FakeRedis`](crate::FakeRedis) to answer.
+    /// The encoded reply, for a [`FakeRedis`](crate::FakeRedis) to send.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Simple(text) => format!("+{text}\r\n").into_bytes(),

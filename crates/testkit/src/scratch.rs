@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A fresh one.
+    /// A new directory.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEPT: Once = Once::new();
@@ -35,19 +35,19 @@ impl Scratch {
         }
     }
 
-    /// Where a file in it would be.
+    /// The path of a file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Writes a file, and returns where it is.
+    /// Writes a file, and returns its path.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.file(name);
         fs::write(&path, text).expect("a file in our own directory");
         path
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -65,8 +65,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what processes left behind that could not do it themselves: they were killed, or kept
-/// their server in a `static`.
+/// Removes the directories of processes that could not do it themselves, because they were killed or
+/// kept their server in a `static`.
 fn sweep() {
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten();
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {

@@ -17,8 +17,7 @@ pub struct ReplicatedBuilder {
 }
 
 impl ReplicatedBuilder {
-    /// Has everybody come to each server by a [`Proxy`], the sentinels too. See
-    /// [`Replicated::wire`].
+    /// Puts a [`Proxy`] in front of each server, also for the sentinels. See [`Replicated::wire`].
     pub fn wired(self) -> Self {
         Self { wired: true, ..self }
     }
@@ -55,7 +54,7 @@ impl ReplicatedBuilder {
             }
             replicated.servers.push(server.start());
         }
-        // A sentinel asks the primary for its replicas when it starts, and rarely after that.
+        // A sentinel reads the replicas from the primary when it starts, and rarely after that.
         replicated.replicas().iter().for_each(wait_for_link);
         let sentinel = sentinel_of(replicated.primary(), replicated.port_of(0));
         replicated.sentinels = (0..SENTINELS).map(|_| sentinel.clone().start()).collect();
@@ -67,12 +66,12 @@ impl ReplicatedBuilder {
 /// A primary, replicas and three sentinels, any two of which may decide.
 ///
 /// A primary that is silent for 0.7 seconds is replaced. Within four seconds of one failover
-/// the sentinels start no other, unless [told to](Self::failover).
+/// the sentinels do not start another, unless [ordered to](Self::failover).
 #[derive(Debug)]
 pub struct Replicated {
     /// The first was the primary at the start.
     servers: Vec<Redis>,
-    /// By which others come to the servers, if they are wired.
+    /// The proxies of the servers, if they are wired.
     wires: Vec<Proxy>,
     sentinels: Vec<Redis>,
 }
@@ -103,7 +102,7 @@ impl Replicated {
         &self.servers[1..]
     }
 
-    /// The wire by which others come to the server with this index, the first primary being 0.
+    /// The proxy through which others reach the server with this index, the first primary being 0.
     ///
     /// # Panics
     ///
@@ -153,14 +152,14 @@ impl Replicated {
         self.sentinels.iter().all(|one| primary_port(one) == Some(port))
     }
 
-    /// Has the sentinels promote a replica, and waits until all know: the servers their own roles,
-    /// and every sentinel everyone's.
+    /// Has the sentinels promote a replica, and waits until every server has its new role and every
+    /// sentinel knows all roles.
     ///
     /// Every server and sentinel has to be up.
     pub fn failover(&self) {
         let before = self.current_primary_port();
         let promoted = || self.sentinels.iter().all(|one| primary_port(one) != Some(before));
-        // On a busy machine the sentinels may give up; they are done with it by then.
+        // On a busy machine the sentinels may abandon a failover; they have done so by then.
         let tried = || {
             self.request_failover();
             happens(Duration::from_secs(6), promoted)
@@ -178,7 +177,7 @@ impl Replicated {
         wait_until("sentinels to accept a failover", MORE_PATIENCE, accepted);
     }
 
-    /// Waits until everyone knows everything, with the sentinels in a hurry.
+    /// Waits until all servers and sentinels know each other, with short intervals for the sentinels.
     fn wait_until_stable(&self) {
         self.set_publish_period("100");
         wait_until("sentinels to know each other", MORE_PATIENCE, || self.is_stable());
@@ -217,7 +216,7 @@ impl Replicated {
             && self.sees_replicas(sentinel)
     }
 
-    /// A sentinel would not promote replicas that it has heard of, but not from.
+    /// A sentinel does not promote replicas that it knows of but that have not reported to it.
     fn sees_replicas(&self, sentinel: &Redis) -> bool {
         let reply = sentinel.try_command(&["SENTINEL", "REPLICAS", NAME]);
         let Ok(Reply::Array(Some(replicas))) = reply else { return false };
@@ -275,7 +274,7 @@ fn ask(server: &Redis, words: &[&str]) -> HashMap<String, String> {
 const NAME: &str = "mymaster";
 const SENTINELS: usize = 3;
 
-/// Sentinels look around every ten seconds: too rarely for a test. One that finds itself slow does
+/// Sentinels look for replicas every ten seconds: too rarely for a test. One that finds itself slow does
 /// nothing for 30 seconds; on a busy test machine that happens.
 const PERIODS: [[&str; 2]; 4] = [
     ["PUBLISH-PERIOD", PUBLISH_PERIOD],
@@ -288,12 +287,12 @@ const PERIODS: [[&str; 2]; 4] = [
 const DOWN_AFTER: &str = "700";
 
 /// How often they check whether a server answers, in milliseconds. Much more often, and they would
-/// promote nobody: a replica must have reported within five periods, and once the primary is down
-/// they ask for reports only every second. Much less often, and a new primary would be considered
-/// dead: its time runs from its promotion, and the first question comes a period later.
+/// not promote any replica: a replica must have reported within five periods, and once the primary is down
+/// they request reports only every second. Much less often, and a new primary would be considered
+/// dead: its time runs from its promotion, and the first check comes a period later.
 const PING_PERIOD: &str = "300";
 
-/// How often they introduce themselves, in milliseconds. They give a replica that calls itself the
-/// primary four times that long before they demote it; the one that leads a failover needs a second
+/// How often they introduce themselves, in milliseconds. They give a replica that reports to be
+/// the primary four times that long before they demote it; the one that leads a failover needs a second
 /// or more to see that its promotion worked. So it must not be much less.
 const PUBLISH_PERIOD: &str = "750";

@@ -1,4 +1,4 @@
-//! How a server is configured, and brought up.
+//! Configures and starts a server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct RedisBuilder {
     pub(crate) password: Option<String>,
     pub(crate) unix_socket: bool,
     tls: Option<[PathBuf; 3]>,
-    /// Commands to run after every start, for what no configuration file can say.
+    /// Commands to run after every start, for what a configuration file cannot express.
     after: Vec<Vec<String>>,
 }
 
@@ -135,7 +135,7 @@ impl RedisBuilder {
     fn answers(&self, ports: Ports, pid: u32) -> bool {
         let Ok(mut connection) = self.connect(ports, Duration::from_secs(1)) else { return false };
         let Ok(info) = connection.call(&["INFO", "server"]) else { return false };
-        // Rules that keep us out are no reason to think that it is down.
+        // A server whose rules keep us out is up.
         let ours = info.is_error() || info.text().contains(&format!("process_id:{pid}\r"));
         let pong = connection.call(&["PING"]);
         let loading = pong.map_or(true, |pong| pong.text().starts_with("LOADING"));
@@ -189,8 +189,7 @@ pub(crate) fn read_log(dir: &Scratch) -> String {
     String::from_utf8_lossy(&log).into_owned()
 }
 
-/// Tries again if the port was taken, if only for the moment that another test needed to see
-/// whether it is free.
+/// Tries again if the port was taken, even if only while another test checked whether it is free.
 fn retry<T>(start: impl Fn() -> Result<T, String>) -> T {
     const TRIES: u32 = 5;
     for _ in 0..TRIES {
@@ -203,7 +202,7 @@ fn retry<T>(start: impl Fn() -> Result<T, String>) -> T {
     panic!("redis-server found its port taken {TRIES} times");
 }
 
-/// Between our finding the port free and the server taking it, another process took it.
+/// Whether another process took the port after we found it free.
 fn is_lost_race(log: &str) -> bool {
     log.contains("Address already in use")
 }
@@ -212,7 +211,7 @@ const DEFAULTS: [&str; 4] = [
     "save \"\"",
     "appendonly no",
     "enable-debug-command yes",
-    // Without a disk, a replica may say that its link is up a second before any write reaches it.
+    // With diskless sync, a replica may report its link up a second before any write reaches it.
     "repl-diskless-sync no",
 ];
 

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// Asks every few milliseconds until `done` says yes.
+/// Checks every few milliseconds until `done` returns true.
 ///
 /// # Panics
 ///
-/// If the answer is still no after `limit`.
+/// If it still returns false after `limit`.
 pub fn wait_until(what: &str, limit: Duration, done: impl FnMut() -> bool) {
     assert!(happens(limit, done), "waited {limit:?} for {what}");
 }

@@ -1,4 +1,4 @@
-//! The server that says what it is told to say.
+//! The fake Redis with scripted replies.
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
 use std::io::ErrorKind;

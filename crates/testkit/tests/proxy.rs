@@ -1,4 +1,4 @@
-//! The wire breaks as it is told to.
+//! The proxy fails on demand.
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
 use std::io::ErrorKind;

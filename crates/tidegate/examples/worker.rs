@@ -1,5 +1,5 @@
-//! A worker that smooths its calls: a fragile service gets one every 20 milliseconds, whatever
-//! comes in.
+//! A worker that smooths its calls: a fragile service gets one every 20 milliseconds, however fast
+//! jobs arrive.
 //!
 //! ```console
 //! $ cargo run -p tidegate --example worker
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tidegate::{Limiter, Store, WaitError, WaitLimits};
 
-/// Handles all of `jobs`, each by a task of its own; says how many were too late for the line.
+/// Handles all of `jobs`, each in its own task; returns how many gave up waiting.
 pub(crate) async fn work<S: Store + 'static>(
     limiter: Arc<Limiter<S>>,
     jobs: u32,

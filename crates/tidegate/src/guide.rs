@@ -19,11 +19,11 @@
 //! [table](crate#choosing-an-algorithm) says what each admits at most. Invalid limits are refused
 //! when the limiter is built, so that a check has no errors.
 //!
-//! # Whose limit
+//! # Keys
 //!
-//! Keys are text, numbers, addresses and tuples of them. Parts stay apart, and only a fingerprint
-//! is stored. For an address use [`IpAddress`](crate::IpAddress), which is one key however it is
-//! written, and counts an IPv6 network as one caller:
+//! Keys are text, numbers, addresses and tuples of them. The parts of a tuple are never mixed up, and
+//! only a fingerprint is stored. For an address use [`IpAddress`](crate::IpAddress), which is one key
+//! however it is written, and counts an IPv6 network as one caller:
 //!
 //! ```
 //! use tidegate::{IpAddress, Limiter};
@@ -62,12 +62,12 @@
 //!
 //! # Waiting instead of a refusal
 //!
-//! [`until_ready`](crate::Limiter::until_ready) waits in line, first come, first served: a leaky
-//! bucket that smooths what goes out. See `examples/worker.rs`.
+//! [`until_ready`](crate::Limiter::until_ready) waits in a queue, first come, first served: a leaky
+//! bucket that smooths outgoing calls. See `examples/worker.rs`.
 //!
 //! # On functions
 //!
-//! With the feature `macros`, an attribute asks before a function runs:
+//! With the feature `macros`, an attribute checks a limit before a function runs:
 //!
 //! ```
 //! # #[cfg(feature = "macros")]
@@ -132,7 +132,7 @@
 //! # In a web service, and at its other end
 //!
 //! With the feature `tower` (and `axum` or `tonic`) there is a layer for services; with `client`
-//! there is one for clients, which heeds what rate limiting servers say.
+//! there is one for clients, which honours the limits of servers.
 //!
 //! ```
 //! # #[cfg(feature = "axum")]

@@ -20,10 +20,10 @@
 //! ```
 //!
 //! - [`Limiter`] decides. [`check`](Limiter::check) takes one unit, [`check_n`](Limiter::check_n)
-//!   several, [`peek`](Limiter::peek) none; [`until_ready`](Limiter::until_ready) waits in line
-//!   instead of being refused. With a store in this process, [`check_now`](Limiter::check_now)
+//!   several, [`peek`](Limiter::peek) none; [`until_ready`](Limiter::until_ready) waits in a queue
+//!   instead of being denied. With a store in this process, [`check_now`](Limiter::check_now)
 //!   needs no `await`.
-//! - [`Decision`] says whether it is allowed, and everything a client wants to know.
+//! - [`Decision`] holds whether the request is allowed, and everything to report to a client.
 //! - [`Key`] distinguishes callers: text, numbers, addresses, tuples of them, or your own type.
 //! - [`Quota`] is parsed from `100/minute`, `5 per 10s` or `1000/1h burst 200`.
 //!
@@ -31,20 +31,20 @@
 //!
 //! # Features
 //!
-//! None is on by default, and none changes what a decision means.
+//! None is on by default, and none changes decisions.
 //!
 //! | feature | | third-party crates |
 //! |---|---|--:|
-//! | none | policies and their files, the embedded store, waiting in line | 38 |
+//! | none | policies and their files, the embedded store, wait queues | 38 |
 //! | `macros` | the attribute `rate_limit` | 39 |
 //! | `serde` | decisions can be serialised, limits deserialised | 39 |
 //! | `redis` | counters in Redis, including Sentinel, Cluster and TLS | 99 |
 //! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper | 51 |
 //! | `axum` | the same, with addresses and path templates as axum knows them, and an extractor | 69 |
 //! | `tonic` | the same, with addresses as tonic knows them | 85 |
-//! | `client` | `client::PoliteLayer`: a layer for clients, which heeds what servers say | 45 |
+//! | `client` | `client::PoliteLayer`: a layer for clients, which honours the limits of servers | 45 |
 //! | `reqwest` | the same, around reqwest's client | 97 |
-//! | `tracing` | the layer's warnings as events, which go to standard error otherwise | |
+//! | `tracing` | the layer's warnings as events instead of on standard error | |
 //!
 //! # Choosing an algorithm
 //!
@@ -62,7 +62,7 @@
 //! A denied request costs nothing, with any algorithm. Several limits are paid together or not at
 //! all.
 
-/// The programs of README and docs are tests.
+/// Runs the programs in the README and docs as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/rust.md")]
@@ -73,7 +73,7 @@ pub mod guide;
 #[doc(inline)]
 pub use tidegate_limiter::*;
 
-/// The other side: a polite client. Requires the feature `client`; with `reqwest` it wraps a reqwest
+/// A polite client for rate limited servers. Requires the feature `client`; with `reqwest` it wraps a reqwest
 /// client.
 #[cfg(feature = "client")]
 pub mod client {
@@ -82,7 +82,7 @@ pub mod client {
 }
 
 /// A rate limiting layer for axum, tonic and hyper. Requires the feature `tower`; with `axum` or
-/// `tonic` it knows what they know about a request.
+/// `tonic` it uses the addresses and routes that they provide.
 #[cfg(feature = "tower")]
 pub mod tower {
     #[doc(inline)]

@@ -67,7 +67,7 @@ async fn a_long_wait_is_refused_at_once() {
     let start = Instant::now();
     let refused = limiter.until_ready("key").await.unwrap_err();
     assert_eq!(refused, WaitError::Later(Duration::from_secs(60)));
-    assert_eq!(refused.to_string(), "it would take 1m, which is longer than it may wait");
+    assert_eq!(refused.to_string(), "the wait would be 1m, which is longer than allowed");
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 

@@ -1,4 +1,4 @@
-//! A gRPC service behind a limit: tonic's health service, as any other.
+//! A gRPC service behind a limit: tonic's health service as an example.
 //!
 //! ```console
 //! $ cargo run -p tidegate-tower --features tonic --example grpc
@@ -10,8 +10,8 @@ use tidegate_tower::{RateLimitLayer, RequestKey};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-/// Serves until it is dropped. A client that asks too often hears RESOURCE_EXHAUSTED, with a
-/// `RetryInfo` that says when to come back.
+/// Serves until it is dropped. A client that calls too often gets RESOURCE_EXHAUSTED, with a `RetryInfo`
+/// that says when to retry.
 pub(crate) async fn serve(incoming: TcpIncoming) -> Result<(), Box<dyn Error>> {
     let (_reporter, health) = tonic_health::server::health_reporter();
     let limit = RateLimitLayer::new("3/minute")?.by(RequestKey::client_ip().trust_hops(0));

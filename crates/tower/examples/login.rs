@@ -29,7 +29,7 @@ pub(crate) fn app() -> Result<Router, Box<dyn Error>> {
     let limit = RateLimitLayer::limiter(attempts).by(RequestKey::client_ip()).count_failures();
     Ok(Router::new()
         .route("/login", post(login))
-        // Only what is above: a route layer does not see requests that match no route.
+        // Only for the routes above: a route layer does not see requests that match no route.
         .route_layer(limit)
         .route("/", get(|| async { "not limited\n" })))
 }

@@ -18,13 +18,13 @@ use tidegate_tower::RateLimitLayer;
 /// Each decision takes no longer than the deadline, whatever Redis does.
 pub(crate) fn app(redis: &str, deadline: Duration) -> Result<Router, Box<dyn Error>> {
     let config: RedisConfig = redis.parse()?;
-    // Whoever knows the secret finds the same counters.
+    // Processes with the same secret share the counters.
     let store = RedisStore::builder(config).secret("of this deployment").deadline(deadline).build();
     let limiter = Limiter::builder()
         .name("shared")
         .limit("10/day")
         .store(store)
-        // Two processes: each has its half while Redis is away.
+        // Two processes: each has half of the limit while Redis is unavailable.
         .on_store_error(OnStoreError::Local)
         .expected_nodes(2)
         .build()?;

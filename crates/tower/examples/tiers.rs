@@ -32,14 +32,14 @@ policies:
       - { when: { plan: pro }, limits: [1000/day] }
 ";
 
-/// Whoever has signed in.
+/// A user who has signed in.
 #[derive(Clone)]
 struct User {
     name: String,
     plan: &'static str,
 }
 
-/// Stands for whatever checks credentials in your program.
+/// A placeholder for your program's authentication.
 async fn authenticate(mut request: Request, next: Next) -> Response {
     let header = request.headers().get("authorization").and_then(|value| value.to_str().ok());
     if let Some(name) = header.and_then(|value| value.strip_prefix("Bearer ")) {

@@ -1,4 +1,4 @@
-//! What a plan may ask about a request.
+//! The attributes of a request that a plan uses.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -13,12 +13,12 @@ use crate::RequestHead;
 use crate::config::LayerConfig;
 use crate::key::KeyContext;
 
-/// A name, and the value that a request has of it.
+/// The name and the value of an attribute.
 pub(crate) type OwnedAttribute = (Box<str>, Vec<u8>);
 
-/// Those that the plan asks for and the request has. What the program has named comes from the
-/// program only, whatever a client says. One that can be read in two ways is refused: we might count by
-/// the one, and a handler go by the other.
+/// The attributes that the plan uses and the request has. An attribute that the program sets comes from
+/// the program only, whatever the client sends. An attribute that can be read in two ways is refused: the
+/// layer might count by one reading and a handler use the other.
 pub(crate) fn attributes(
     plan: &Plan,
     head: &RequestHead<'_>,
@@ -26,14 +26,14 @@ pub(crate) fn attributes(
 ) -> Result<Vec<OwnedAttribute>, RequestFault> {
     let rules = config.requests.unwrap_or(plan.settings().requests());
     let request = plan_request(plan, head, config, rules);
-    let look = KeyContext { rules, ..config.key_context(head) };
+    let context = KeyContext { rules, ..config.key_context(head) };
     let value = |name: &str| -> Result<Option<Vec<u8>>, RequestFault> {
         Ok(match config.attributes.iter().find(|(other, _)| &**other == name) {
-            Some((_, key)) => key.value_of(look)?,
+            Some((_, key)) => key.value_of(context)?,
             None if name == "route" => head.route().map(|route| route.as_bytes().to_vec()),
-            // A layer that only watches refuses nobody.
+            // A shadow layer refuses nothing.
             None if config.is_shadow => request.attribute(name).map(Cow::into_owned),
-            // A service has a name of its own for requests without a host.
+            // A service may have a default name for requests without a host, so they are refused.
             None if name == "host" => Some(host(head)?),
             None => request.only_attribute(name)?.map(Cow::into_owned),
         })
@@ -53,13 +53,13 @@ fn plan_request<'a>(
 ) -> HttpRequest<'a> {
     let (uri, headers) = (head.uri(), head.headers());
     let is_named = || config.attributes.iter().any(|(name, _)| &**name == "ip");
-    // Only if it is wanted: whoever looks for a client may be told that a proxy is in between.
+    // Only if a policy uses it: the lookup can print a warning about an untrusted proxy.
     let wants_client = plan.attributes().any(|name| name == "ip") && !is_named();
     let host = headers.get(HOST).map(HeaderValue::as_bytes);
     HttpRequest {
         method: Some(head.method().as_str().as_bytes()),
         scheme: uri.scheme_str().map(str::as_bytes),
-        host: host.or_else(|| uri.authority().map(|it| it.as_str().as_bytes())),
+        host: host.or_else(|| uri.authority().map(|authority| authority.as_str().as_bytes())),
         target: uri.path_and_query().map(|target| target.as_str().as_bytes()),
         client: wants_client.then(|| client(plan, config.key_context(head), config)),
         headers,
@@ -72,11 +72,11 @@ fn host(head: &RequestHead<'_>) -> Result<Vec<u8>, RequestFault> {
     Ok(host.name().as_bytes().to_vec())
 }
 
-/// Never nobody: a policy by address would not be about a request without one.
-fn client(plan: &Plan, look: KeyContext<'_>, config: &LayerConfig) -> IpAddr {
-    look.or_unspecified(match plan.settings().trusted_proxies() {
-        [] => config.key.client(look),
-        proxies => look.client_behind(&ClientIp::behind_proxies(proxies.iter().copied())),
+/// The client's address. Never missing: a policy by address would not apply to a request without one.
+fn client(plan: &Plan, context: KeyContext<'_>, config: &LayerConfig) -> IpAddr {
+    context.or_unspecified(match plan.settings().trusted_proxies() {
+        [] => config.key.client(context),
+        proxies => context.client_behind(&ClientIp::behind_proxies(proxies.iter().copied())),
     })
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use crate::RequestKey;
     use crate::backend::sealed::SealedIntoBackend;
 
-    /// Whether a request that came through a proxy makes us say that nobody spoke of one.
+    /// Whether a request through a proxy triggers the warning that no proxy is trusted.
     fn warns(key: &str, attribute: Option<&str>) -> bool {
         let text = format!("policies: [{{ name: a, key: [{key}], limits: [1/day] }}]");
         let source = PolicySource::new("test", text).unwrap();

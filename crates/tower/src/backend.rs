@@ -1,4 +1,4 @@
-//! Who decides: the limiter of one policy, or of a plan.
+//! The backend of a layer: the limiter of one policy, or of a plan.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,79 +18,76 @@ use crate::attributes::{OwnedAttribute, attributes};
 use crate::config::LayerConfig;
 use crate::warnings;
 
-/// A limiter without its type.
+/// A limiter behind a layer, whatever its type.
 pub(crate) trait LayerBackend: Send + Sync {
-    /// What can be said about a request without waiting. What is decided is left in its place: moving
-    /// it about would take as long as deciding.
+    /// Decides about a request without waiting, if possible. The decision is written to `decided`: moving
+    /// it would take as long as deciding.
     fn try_decide(
         &self,
         head: &RequestHead<'_>,
         config: &LayerConfig,
-        place: &mut LayerDecision,
+        decided: &mut LayerDecision,
     ) -> ImmediateOutcome;
 
-    /// The decision, what the client hears of it, and the question back.
-    fn answer(self: Arc<Self>, question: LayerCheck) -> BoxedFuture<LayerDecision>;
+    /// Decides with the store, and prepares the response.
+    fn answer(self: Arc<Self>, check: LayerCheck) -> BoxedFuture<LayerDecision>;
 
-    /// Gives back what a decision took: the response does not count.
-    fn undo(self: Arc<Self>, question: LayerCheck, decision: Decision) -> BoxedFuture<()>;
+    /// Gives back what a decision took, because the response does not count.
+    fn undo(self: Arc<Self>, check: LayerCheck, decision: Decision) -> BoxedFuture<()>;
 
-    /// What there is to do if the response counts, where not all of them do.
-    fn confirm(
-        self: Arc<Self>,
-        question: LayerCheck,
-        decision: Decision,
-    ) -> Option<BoxedFuture<()>>;
+    /// The work to do when a response counts, for layers whose responses do not all count.
+    fn confirm(self: Arc<Self>, check: LayerCheck, decision: Decision) -> Option<BoxedFuture<()>>;
 }
 
 pub(crate) type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// How a request stands at first sight.
+/// The outcome that is known without waiting.
 #[derive(Debug)]
 pub(crate) enum ImmediateOutcome {
-    /// It may happen: nothing limits it, or nobody wants to hear more of it than that.
+    /// The request passes: nothing limits it, or nothing uses the decision.
     Pass,
-    /// The decision about it is there.
+    /// The decision is made.
     Decided,
-    /// The decision takes a while.
+    /// The decision needs waiting for the store.
     Pending(LayerCheck),
-    /// It could be understood in two ways.
+    /// The request can be read in two ways.
     Ambiguous(RequestFault),
 }
 
-/// Who asks, and for how much.
+/// The check of one request: the caller or its attributes, and the cost.
 #[derive(Debug)]
 pub(crate) struct LayerCheck {
     subject: LayerSubject,
     cost: Cost,
-    /// Whether the client hears of what is allowed, too.
+    /// Whether responses to allowed requests carry `RateLimit` fields.
     describes_allowed: bool,
-    /// Whether the response tells if the request counts.
+    /// Whether the response decides if the request counts.
     is_counted_later: bool,
 }
 
+/// What a check counts by.
 #[derive(Debug)]
 enum LayerSubject {
     Key(LayerCaller),
-    /// With the plan that wants to know them: another may take its place meanwhile.
+    /// The attributes, with the plan that uses them: the limiter's plan can be replaced meanwhile.
     Attributes(Arc<Plan>, Vec<OwnedAttribute>),
 }
 
-/// Who is counted, and what that is called if the store calls keys by names.
+/// The caller's fingerprint, and its name if the store stores keys by name.
 #[derive(Debug)]
 struct LayerCaller {
-    print: Fingerprint,
+    fingerprint: Fingerprint,
     name: Option<Box<str>>,
 }
 
 impl Key for LayerCaller {
     fn each_part(&self, part: impl FnMut(&[u8])) {
-        self.print.each_part(part);
+        self.fingerprint.each_part(part);
     }
 
     #[inline]
     fn known(&self) -> Option<Fingerprint> {
-        Some(self.print)
+        Some(self.fingerprint)
     }
 
     fn text(&self) -> Option<String> {
@@ -98,38 +95,38 @@ impl Key for LayerCaller {
     }
 }
 
-/// A decision, and what is to be done about it.
+/// A decision with its response.
 #[derive(Debug)]
 pub(crate) struct LayerDecision {
     pub(crate) decision: Decision,
     pub(crate) response: PreparedResponse,
-    /// Where the response tells whether the request counts.
+    /// The check, if the response decides whether the request counts.
     pub(crate) check: Option<Box<LayerCheck>>,
 }
 
 impl LayerDecision {
-    /// Nothing so far.
+    /// A placeholder before the decision.
     pub(crate) fn nothing() -> Self {
         let decision = Decision::without_verdicts(true, DecisionSource::None);
         Self { decision, response: PreparedResponse::default(), check: None }
     }
 }
 
-/// What to tell the client of a decision.
+/// The response to the client, prepared from a decision.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedResponse {
     pub(crate) fields: RateLimitFields,
-    /// What to answer instead of the service, if it is a denial.
+    /// The response instead of the service's, if the decision is a denial.
     pub(crate) denial: Option<Box<Response<Bytes>>>,
 }
 
 impl PreparedResponse {
     #[inline(always)]
-    fn describe(&mut self, answer: &RateLimitAnswer<'_, '_>, question: &LayerCheck) {
+    fn describe(&mut self, answer: &RateLimitAnswer<'_, '_>, check: &LayerCheck) {
         let is_denied = !answer.decision().is_allowed();
-        if question.describes_allowed || is_denied {
+        if check.describes_allowed || is_denied {
             self.fields.set_from(answer);
-            if let Some(unit) = question.legacy_headers() {
+            if let Some(unit) = check.legacy_headers() {
                 self.fields.set_legacy_from(answer, unit);
             }
         }
@@ -139,7 +136,7 @@ impl PreparedResponse {
     }
 }
 
-/// By a key.
+/// A backend that counts by a key.
 struct KeyedBackend<S> {
     limiter: Arc<Limiter<S>>,
     policy_headers: Vec<&'static CachedPolicyHeader>,
@@ -147,8 +144,8 @@ struct KeyedBackend<S> {
 
 impl<S: Store> KeyedBackend<S> {
     fn new(limiter: Arc<Limiter<S>>) -> Self {
-        let stencils = CachedPolicyHeader::each_of(limiter.policy());
-        Self { limiter, policy_headers: stencils }
+        let policy_headers = CachedPolicyHeader::each_of(limiter.policy());
+        Self { limiter, policy_headers }
     }
 
     #[inline(always)]
@@ -157,21 +154,21 @@ impl<S: Store> KeyedBackend<S> {
         head: &RequestHead<'_>,
         config: &LayerConfig,
     ) -> Result<Option<LayerCaller>, RequestFault> {
-        let look = config.key_context(head);
-        let Some(print) = config.key.fingerprint(look, self.limiter.policy())? else {
+        let context = config.key_context(head);
+        let Some(fingerprint) = config.key.fingerprint(context, self.limiter.policy())? else {
             return Ok(None);
         };
         let name = match self.limiter.store().names_keys() {
-            true => config.key.name(look)?.map(Into::into),
+            true => config.key.name(context)?.map(Into::into),
             false => None,
         };
-        Ok(Some(LayerCaller { print, name }))
+        Ok(Some(LayerCaller { fingerprint, name }))
     }
 
     #[inline(always)]
-    fn describe(&self, decided: &mut LayerDecision, question: &LayerCheck) {
+    fn describe(&self, decided: &mut LayerDecision, check: &LayerCheck) {
         let answer = RateLimitAnswer::of_policy(self.limiter.policy(), &decided.decision);
-        decided.response.describe(&answer.with_policy_headers(&self.policy_headers), question);
+        decided.response.describe(&answer.with_policy_headers(&self.policy_headers), check);
     }
 }
 
@@ -180,7 +177,7 @@ impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
         &self,
         head: &RequestHead<'_>,
         config: &LayerConfig,
-        place: &mut LayerDecision,
+        decided: &mut LayerDecision,
     ) -> ImmediateOutcome {
         let key = match self.caller(head, config) {
             Ok(Some(key)) => key,
@@ -188,36 +185,36 @@ impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
             Err(fault) => return ImmediateOutcome::Ambiguous(fault),
         };
         let cost = config.cost_of(head);
-        let is_decided = self.limiter.try_check_into(&key, cost, &mut place.decision);
-        if is_decided && place.decision.is_allowed() && config.is_silent() {
+        let is_decided = self.limiter.try_check_into(&key, cost, &mut decided.decision);
+        if is_decided && decided.decision.is_allowed() && config.is_silent() {
             return ImmediateOutcome::Pass;
         }
-        let question = LayerCheck::new(LayerSubject::Key(key), cost, config);
+        let check = LayerCheck::new(LayerSubject::Key(key), cost, config);
         if !is_decided {
-            return ImmediateOutcome::Pending(question);
+            return ImmediateOutcome::Pending(check);
         }
-        self.describe(place, &question);
-        place.check = question.kept_for_response();
+        self.describe(decided, &check);
+        decided.check = check.kept_for_response();
         ImmediateOutcome::Decided
     }
 
-    fn answer(self: Arc<Self>, question: LayerCheck) -> BoxedFuture<LayerDecision> {
+    fn answer(self: Arc<Self>, check: LayerCheck) -> BoxedFuture<LayerDecision> {
         Box::pin(async move {
             let mut decided = LayerDecision::nothing();
-            if let Some(key) = question.key() {
-                decided.decision = self.limiter.check_n(key, question.cost).await;
-                self.describe(&mut decided, &question);
+            if let Some(key) = check.key() {
+                decided.decision = self.limiter.check_n(key, check.cost).await;
+                self.describe(&mut decided, &check);
             }
-            decided.check = question.kept_for_response();
+            decided.check = check.kept_for_response();
             decided
         })
     }
 
-    fn undo(self: Arc<Self>, question: LayerCheck, decision: Decision) -> BoxedFuture<()> {
+    fn undo(self: Arc<Self>, check: LayerCheck, decision: Decision) -> BoxedFuture<()> {
         Box::pin(async move {
-            if let Some(key) = question.key() {
-                // A store that does not answer gives nothing back, and nobody waits for that.
-                let _ = self.limiter.undo(key, question.cost, &decision).await;
+            if let Some(key) = check.key() {
+                // If the store does not answer, the units stay taken.
+                let _ = self.limiter.undo(key, check.cost, &decision).await;
             }
         })
     }
@@ -227,13 +224,13 @@ impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
     }
 }
 
-/// By attributes.
+/// A plan's limiter is a backend that counts by attributes.
 impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
     fn try_decide(
         &self,
         head: &RequestHead<'_>,
         config: &LayerConfig,
-        place: &mut LayerDecision,
+        decided: &mut LayerDecision,
     ) -> ImmediateOutcome {
         let plan = self.plan();
         let attributes = match attributes(&plan, head, config) {
@@ -241,73 +238,69 @@ impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
             Err(fault) => return ImmediateOutcome::Ambiguous(fault),
         };
         let subject = LayerSubject::Attributes(plan, attributes);
-        let question = LayerCheck::new(subject, config.cost_of(head), config);
-        let decision = question.charges().and_then(|owed| {
-            let decision = self.try_decide(&owed)?;
-            place.response.describe(&RateLimitAnswer::of_charges(&owed, &decision), &question);
+        let check = LayerCheck::new(subject, config.cost_of(head), config);
+        let decision = check.charges().and_then(|charges| {
+            let decision = self.try_decide(&charges)?;
+            decided.response.describe(&RateLimitAnswer::of_charges(&charges, &decision), &check);
             Some(decision)
         });
         match decision {
             Some(decision) if decision.is_allowed() && config.is_silent() => ImmediateOutcome::Pass,
             Some(decision) => {
-                place.decision = decision;
-                place.check = question.kept_for_response();
+                decided.decision = decision;
+                decided.check = check.kept_for_response();
                 ImmediateOutcome::Decided
             }
-            None => ImmediateOutcome::Pending(question),
+            None => ImmediateOutcome::Pending(check),
         }
     }
 
-    fn answer(self: Arc<Self>, question: LayerCheck) -> BoxedFuture<LayerDecision> {
+    fn answer(self: Arc<Self>, check: LayerCheck) -> BoxedFuture<LayerDecision> {
         Box::pin(async move {
             let mut decided = LayerDecision::nothing();
-            if let Some(owed) = question.charges() {
-                decided.decision = self.decide(&owed).await;
+            if let Some(charges) = check.charges() {
+                decided.decision = self.decide(&charges).await;
                 decided
                     .response
-                    .describe(&RateLimitAnswer::of_charges(&owed, &decided.decision), &question);
+                    .describe(&RateLimitAnswer::of_charges(&charges, &decided.decision), &check);
             }
-            decided.check = question.kept_for_response();
+            decided.check = check.kept_for_response();
             decided
         })
     }
 
-    fn undo(self: Arc<Self>, question: LayerCheck, decision: Decision) -> BoxedFuture<()> {
+    fn undo(self: Arc<Self>, check: LayerCheck, decision: Decision) -> BoxedFuture<()> {
         Box::pin(async move {
-            if let Some(owed) = question.charges() {
-                let _ = Self::undo(&self, &owed, &decision).await;
+            if let Some(charges) = check.charges() {
+                let _ = Self::undo(&self, &charges, &decision).await;
             }
         })
     }
 
-    /// Blocks whoever has used up what a policy with `block_for` allows. A limit that took nothing has
-    /// nothing to say about that: to it there was no request.
-    fn confirm(
-        self: Arc<Self>,
-        question: LayerCheck,
-        decision: Decision,
-    ) -> Option<BoxedFuture<()>> {
+    /// Blocks callers that have used up a policy with `block_for`. Limits that took nothing are left out:
+    /// for them there was no request.
+    fn confirm(self: Arc<Self>, check: LayerCheck, decision: Decision) -> Option<BoxedFuture<()>> {
         Some(Box::pin(async move {
-            let Some(owed) = question.charges() else { return };
-            let charges = owed.charges();
+            let Some(request) = check.charges() else { return };
+            let charges = request.charges();
             let is_paid = |index: &usize| {
                 let is_peek = charges.get(*index).is_none_or(|charge| charge.cost().is_peek());
                 !is_peek && decision.has_paid(charges, *index)
             };
-            let paid = owed.subset((0..charges.len()).filter(is_paid));
+            let paid = request.subset((0..charges.len()).filter(is_paid));
             self.block_if_used_up(&paid).await;
         }))
     }
 }
 
-/// Each backend is asked its own questions only.
+/// Each backend only gets checks of its own kind.
 impl LayerCheck {
     const fn new(subject: LayerSubject, cost: Cost, config: &LayerConfig) -> Self {
-        let (tells, is_counted_later) = (config.describes_allowed(), config.count_if.is_some());
-        Self { subject, cost, describes_allowed: tells, is_counted_later }
+        let describes_allowed = config.describes_allowed();
+        Self { subject, cost, describes_allowed, is_counted_later: config.count_if.is_some() }
     }
 
-    /// For later, if there is anything left to ask then.
+    /// Keeps the check if the response decides whether the request counts.
     fn kept_for_response(self) -> Option<Box<Self>> {
         self.is_counted_later.then(|| Box::new(self))
     }
@@ -319,7 +312,7 @@ impl LayerCheck {
         }
     }
 
-    /// The unit of `X-RateLimit-Reset`, if the plan wants such fields.
+    /// The unit of `X-RateLimit-Reset`, if the plan has such fields enabled.
     fn legacy_headers(&self) -> Option<LegacyHeaders> {
         match &self.subject {
             LayerSubject::Attributes(plan, _) => plan.settings().legacy_headers(),
@@ -330,8 +323,8 @@ impl LayerCheck {
     fn charges(&self) -> Option<RequestCharges<'_>> {
         match &self.subject {
             LayerSubject::Attributes(plan, values) => {
-                let owed = plan.charges(&values[..], self.cost);
-                Some(if self.is_counted_later { owed.counted_later() } else { owed })
+                let charges = plan.charges(&values[..], self.cost);
+                Some(if self.is_counted_later { charges.counted_later() } else { charges })
             }
             LayerSubject::Key(_) => None,
         }
@@ -348,7 +341,7 @@ pub(crate) mod sealed {
     use super::*;
 
     pub trait SealedIntoBackend {
-        #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
+        #[allow(private_interfaces, reason = "the trait is sealed, and not called elsewhere")]
         fn into_backend(self) -> Arc<dyn LayerBackend>;
     }
 }
@@ -356,14 +349,14 @@ pub(crate) mod sealed {
 macro_rules! into_backend {
     ($($limiter:ty, $limiter_in_arc:expr;)*) => {$(
         impl<S: Store + 'static> sealed::SealedIntoBackend for Arc<$limiter> {
-            #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
+            #[allow(private_interfaces, reason = "the trait is sealed, and not called elsewhere")]
             fn into_backend(self) -> Arc<dyn LayerBackend> {
                 $limiter_in_arc(self)
             }
         }
 
         impl<S: Store + 'static> sealed::SealedIntoBackend for $limiter {
-            #[allow(private_interfaces, reason = "the trait is sealed, and nobody else calls this")]
+            #[allow(private_interfaces, reason = "the trait is sealed, and not called elsewhere")]
             fn into_backend(self) -> Arc<dyn LayerBackend> {
                 $limiter_in_arc(Arc::new(self))
             }

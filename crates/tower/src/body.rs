@@ -1,4 +1,4 @@
-//! The body of whatever comes back.
+//! The response body of a limited service.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -30,14 +30,15 @@ impl<B> ResponseBody<B> {
         Self { kind: ResponseBodyKind::Inner { body } }
     }
 
-    /// An empty one is no body at all, which is what makes a gRPC denial trailers only.
+    /// The body of a denial. An empty text becomes no body at all, so that a gRPC denial has trailers
+    /// only.
     pub(crate) fn denial(text: Bytes) -> Self {
         Self { kind: ResponseBodyKind::Denial { text: Some(text).filter(|text| !text.is_empty()) } }
     }
 }
 
-/// An empty one, as layers around this one want to make it (those of `tower_http` for timeouts and
-/// CORS do).
+/// An empty body, which outer layers may need to create (those of `tower_http` for timeouts and CORS
+/// do).
 impl<B> Default for ResponseBody<B> {
     fn default() -> Self {
         Self { kind: ResponseBodyKind::Denial { text: None } }

@@ -1,4 +1,4 @@
-//! What a layer was told, and what its services do accordingly.
+//! The configuration of a layer, and how its services apply it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) type CountFunction = Arc<dyn Fn(ResponseHead<'_>) -> bool + Send + Sy
 pub(crate) type DenialFunction = Arc<dyn Fn(Denial<'_>) -> Response<Bytes> + Send + Sync>;
 pub(crate) type ObserveFunction = Arc<dyn Fn(RequestHead<'_>, &Decision) + Send + Sync>;
 
-/// Shared by a layer, its clones and its services.
+/// The configuration that a layer, its clones and its services share.
 #[derive(Clone)]
 pub(crate) struct LayerConfig {
     pub(crate) backend: Arc<dyn LayerBackend>,
@@ -31,11 +31,11 @@ pub(crate) struct LayerConfig {
     pub(crate) count_if: Option<CountFunction>,
     pub(crate) on_denied: Option<DenialFunction>,
     pub(crate) observe: Option<ObserveFunction>,
-    /// How requests are read, if it was said here; otherwise as the plan says.
+    /// How requests are read, if it was set on the layer; otherwise the plan decides.
     pub(crate) requests: Option<RequestRules>,
     pub(crate) is_shadow: bool,
     pub(crate) has_fields: bool,
-    /// Whether a request carries the decision about it.
+    /// Whether requests carry their decision in the extensions.
     pub(crate) has_decision: bool,
     pub(crate) warnings: Arc<LayerWarnings>,
 }
@@ -59,12 +59,12 @@ impl LayerConfig {
         }
     }
 
-    /// Whether clients hear of requests that were allowed.
+    /// Whether responses to allowed requests carry `RateLimit` fields.
     pub(crate) const fn describes_allowed(&self) -> bool {
         self.has_fields && !self.is_shadow
     }
 
-    /// Whether nobody at all hears of them, and none of them is given back later.
+    /// Whether a decision to allow has no consumer at all, and is never undone later.
     pub(crate) const fn is_silent(&self) -> bool {
         !self.describes_allowed()
             && !self.has_decision
@@ -82,30 +82,30 @@ impl LayerConfig {
         KeyContext { head, warnings, is_strict, rules, form: KeyForm::Parts }
     }
 
-    /// A request that is not limited carries a decision too: that there was none to make.
+    /// Adds a decision without a limit to a request that is not limited.
     pub(crate) fn mark_unlimited<B>(&self, request: &mut Request<B>) {
         if self.has_decision {
             request.extensions_mut().insert(Decision::without_verdicts(true, DecisionSource::None));
         }
     }
 
-    /// A cost past all limits fits none of them.
+    /// The cost of a request. A cost beyond [`MAX_COUNT`] becomes one that fits no limit.
     pub(crate) fn cost_of(&self, head: &RequestHead<'_>) -> Cost {
         let Some(cost) = &self.cost else { return Cost::ONE };
         let most = || Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE));
         Cost::new(cost(*head)).unwrap_or_else(|_| most())
     }
 
-    /// Lets a request through, with its decision, and says what to tell the client later; or is the
-    /// answer itself.
+    /// Admits a request with its decision, and returns the fields for its response; or returns the
+    /// denial.
     #[inline(always)]
     pub(crate) fn admit<B>(
         &self,
         decision: Decision,
-        told: PreparedResponse,
+        prepared: PreparedResponse,
         request: &mut Request<B>,
     ) -> Result<Option<RateLimitFields>, Box<Response<Bytes>>> {
-        let PreparedResponse { fields, denial } = told;
+        let PreparedResponse { fields, denial } = prepared;
         let head = RequestHead::of(request);
         if let Some(observe) = &self.observe {
             observe(head, &decision);
@@ -140,7 +140,7 @@ impl LayerConfig {
         response
     }
 
-    /// Whether a request counts, now that its response is there.
+    /// Whether a request counts, by its response.
     pub(crate) fn counts(&self, response: ResponseHead<'_>) -> bool {
         self.count_if.as_ref().is_none_or(|counts| counts(response))
     }

@@ -1,4 +1,4 @@
-//! What a client hears if its request is denied.
+//! The responses to denied and to ambiguous requests.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl<'a> Denial<'a> {
         self.head
     }
 
-    /// Why, and for how long.
+    /// The decision: why, and for how long.
     pub const fn decision(&self) -> &'a Decision {
         self.decision
     }
@@ -47,8 +47,7 @@ impl<'a> Denial<'a> {
     }
 }
 
-/// The answer to a request that could be understood in two ways: 400, or `INVALID_ARGUMENT` for a gRPC
-/// call.
+/// The response to an ambiguous request: 400, or `INVALID_ARGUMENT` for a gRPC call.
 pub(crate) fn refusal(head: RequestHead<'_>, fault: &RequestFault) -> Response<Bytes> {
     if head.is_grpc() {
         grpc::refusal(fault, head.headers().get(CONTENT_TYPE))

@@ -1,4 +1,4 @@
-//! The decision, for handlers.
+//! An axum extractor for the decision about a request.
 
 use std::convert::Infallible;
 
@@ -18,9 +18,9 @@ use tidegate_limiter::Decision;
 /// }
 /// ```
 ///
-/// For a request that the layer does not limit, the decision is that there was none to make
-/// ([`DecisionSource::None`](tidegate_limiter::DecisionSource::None)). A handler that is not behind a layer answers
-/// 500; `Option<RateLimitDecision>` is `None` there.
+/// For a request that the layer does not limit, the decision's source is
+/// [`DecisionSource::None`](tidegate_limiter::DecisionSource::None). A handler that is not behind a layer
+/// answers 500; `Option<RateLimitDecision>` is `None` there.
 #[derive(Clone, Debug)]
 pub struct RateLimitDecision(pub Decision);
 
@@ -28,7 +28,8 @@ impl<S: Send + Sync> FromRequestParts<S> for RateLimitDecision {
     type Rejection = (StatusCode, &'static str);
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        found(parts).ok_or((StatusCode::INTERNAL_SERVER_ERROR, "no layer has limited this request"))
+        found(parts)
+            .ok_or((StatusCode::INTERNAL_SERVER_ERROR, "no rate limit layer has seen this request"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a limited service answers with.
+//! The response future of a limited service.
 
 use std::fmt;
 use std::future::Future;
@@ -33,34 +33,34 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum ResponseState<S, B, F, R> {
-        /// The store is being asked. In a box: it is large, and most stores have answered already.
-        Deciding { asking: Box<UndecidedRequest<S, B>> },
-        /// The inner service is at work, and its answer is left as it is.
+        /// The store is being asked. Boxed, because it is large and only remote stores need it.
+        Deciding { undecided: Box<UndecidedRequest<S, B>> },
+        /// The inner service is running, and its response is passed on unchanged.
         Passing { #[pin] future: F },
-        /// The inner service is at work, and something is left to do when it has answered.
-        Calling { #[pin] future: F, ticket: ResponseFollowUp },
-        /// The response told whether the request counts, and the limiter is being told so.
-        Settling { settling: OutcomeReport, response: Option<R>, fields: Option<RateLimitFields> },
-        /// It may not happen.
+        /// The inner service is running, and its response needs a follow-up.
+        Calling { #[pin] future: F, follow_up: ResponseFollowUp },
+        /// The response has decided whether the request counts, and the limiter is being informed.
+        Reporting { report: OutcomeReport, response: Option<R>, fields: Option<RateLimitFields> },
+        /// The request is denied.
         Denied { denial: Option<Box<Response<Bytes>>> },
     }
 }
 
-/// A request that waits for the decision about it.
+/// A request that waits for its decision.
 struct UndecidedRequest<S, B> {
     deciding: BoxedFuture<LayerDecision>,
-    /// The service, which was ready, and the request. Taken when the decision is there.
+    /// The ready service and the request. Taken when the decision is made.
     next: Option<(S, Request<B>)>,
     config: Arc<LayerConfig>,
 }
 
-/// What is left to do when the inner service has answered.
+/// What remains to be done when the inner service has answered.
 struct ResponseFollowUp {
     fields: Option<RateLimitFields>,
     provisional: Option<Box<ProvisionalCheck>>,
 }
 
-/// A request of which only the response tells whether it counts.
+/// A request whose response decides whether it counts.
 pub(crate) struct ProvisionalCheck {
     check: Box<LayerCheck>,
     decision: Decision,
@@ -68,30 +68,30 @@ pub(crate) struct ProvisionalCheck {
 }
 
 impl ProvisionalCheck {
-    /// `None` where every request counts.
+    /// Splits a decision. The last part is `None` if every request counts.
     #[inline(always)]
     pub(crate) fn split(
         decided: LayerDecision,
         config: &Arc<LayerConfig>,
     ) -> (Decision, PreparedResponse, Option<Box<Self>>) {
-        let LayerDecision { decision, response: told, check: question } = decided;
-        let open = question.map(|question| {
+        let LayerDecision { decision, response, check } = decided;
+        let provisional = check.map(|check| {
             let (decision, config) = (decision.clone(), Arc::clone(config));
-            Box::new(Self { check: question, decision, config })
+            Box::new(Self { check, decision, config })
         });
-        (decision, told, open)
+        (decision, response, provisional)
     }
 }
 
-/// What the limiter is told, to its end: also if the client has gone, and nobody waits for it any more.
+/// Reports an outcome to the limiter, and completes even if the client has disconnected.
 struct OutcomeReport(Option<BoxedFuture<()>>);
 
 impl Future for OutcomeReport {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(telling) = &mut self.0 else { return Poll::Ready(()) };
-        ready!(telling.as_mut().poll(context));
+        let Some(report) = &mut self.0 else { return Poll::Ready(()) };
+        ready!(report.as_mut().poll(context));
         self.0 = None;
         Poll::Ready(())
     }
@@ -99,37 +99,37 @@ impl Future for OutcomeReport {
 
 impl Drop for OutcomeReport {
     fn drop(&mut self) {
-        let Some(mut telling) = self.0.take() else { return };
-        // An embedded store answers at once.
-        let is_done = telling.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        let Some(mut report) = self.0.take() else { return };
+        // An embedded store answers immediately.
+        let is_done = report.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_done && let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(telling);
+            runtime.spawn(report);
         }
     }
 }
 
-/// Nobody waits for the response any more, or there is none. The request has paid, and nothing says that
-/// it does not count: it does. Otherwise whoever hangs up in time could try for ever.
+/// Dropped without a response: the request has paid, and it counts. Otherwise a client that disconnects in
+/// time could try forever.
 impl Drop for ResponseFollowUp {
     fn drop(&mut self) {
-        if let Some(open) = self.provisional.take() {
-            let ProvisionalCheck { check: question, decision, config } = *open;
-            drop(OutcomeReport(Arc::clone(&config.backend).confirm(*question, decision)));
+        if let Some(provisional) = self.provisional.take() {
+            let ProvisionalCheck { check, decision, config } = *provisional;
+            drop(OutcomeReport(Arc::clone(&config.backend).confirm(*check, decision)));
         }
     }
 }
 
 impl ResponseFollowUp {
-    /// Tells the limiter whether the request counts, if there is something to do about it.
+    /// Reports to the limiter whether the request counts, if there is anything to report.
     fn report_outcome<R>(&mut self, response: &Response<R>) -> Option<OutcomeReport> {
-        let ProvisionalCheck { check: question, decision, config } = *self.provisional.take()?;
+        let ProvisionalCheck { check, decision, config } = *self.provisional.take()?;
         let backend = Arc::clone(&config.backend);
-        let telling = if config.counts(ResponseHead::of(response)) {
-            backend.confirm(*question, decision)?
+        let report = if config.counts(ResponseHead::of(response)) {
+            backend.confirm(*check, decision)?
         } else {
-            backend.undo(*question, decision)
+            backend.undo(*check, decision)
         };
-        Some(OutcomeReport(Some(telling)))
+        Some(OutcomeReport(Some(report)))
     }
 }
 
@@ -141,7 +141,7 @@ where
         Self { state }
     }
 
-    /// Nothing is left to do but to wait for the inner service.
+    /// Waits for the inner service only.
     pub(crate) const fn passing(future: S::Future) -> Self {
         Self::new(ResponseState::Passing { future })
     }
@@ -149,11 +149,11 @@ where
     pub(crate) fn calling(
         future: S::Future,
         fields: Option<RateLimitFields>,
-        open: Option<Box<ProvisionalCheck>>,
+        provisional: Option<Box<ProvisionalCheck>>,
     ) -> Self {
         Self::new(ResponseState::Calling {
             future,
-            ticket: ResponseFollowUp { fields, provisional: open },
+            follow_up: ResponseFollowUp { fields, provisional },
         })
     }
 
@@ -164,30 +164,30 @@ where
     pub(crate) fn deciding(
         ready: S,
         request: Request<B>,
-        question: LayerCheck,
+        check: LayerCheck,
         config: Arc<LayerConfig>,
     ) -> Self {
-        let deciding = Arc::clone(&config.backend).answer(question);
+        let deciding = Arc::clone(&config.backend).answer(check);
         let next = Some((ready, request));
         Self::new(ResponseState::Deciding {
-            asking: Box::new(UndecidedRequest { deciding, next, config }),
+            undecided: Box::new(UndecidedRequest { deciding, next, config }),
         })
     }
 }
 
 impl<S, B> UndecidedRequest<S, B> {
-    /// Calls the service, or has the denial.
+    /// Waits for the decision, and then calls the service or denies the request.
     fn poll<F, R>(&mut self, context: &mut Context<'_>) -> Poll<Option<ResponseState<S, B, F, R>>>
     where
         S: Service<Request<B>, Future = F>,
     {
         let decided = ready!(self.deciding.as_mut().poll(context));
         let Some((mut inner, mut request)) = self.next.take() else { return Poll::Ready(None) };
-        let (decision, told, open) = ProvisionalCheck::split(decided, &self.config);
-        Poll::Ready(Some(match self.config.admit(decision, told, &mut request) {
+        let (decision, prepared, provisional) = ProvisionalCheck::split(decided, &self.config);
+        Poll::Ready(Some(match self.config.admit(decision, prepared, &mut request) {
             Ok(fields) => ResponseState::Calling {
                 future: inner.call(request),
-                ticket: ResponseFollowUp { fields, provisional: open },
+                follow_up: ResponseFollowUp { fields, provisional },
             },
             Err(denial) => ResponseState::Denied { denial: Some(denial) },
         }))
@@ -205,26 +205,26 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Deciding { asking } => ready!(asking.poll(context)),
+                StateProjection::Deciding { undecided } => ready!(undecided.poll(context)),
                 StateProjection::Passing { future } => {
                     let response = ready!(future.poll(context))?;
                     return Poll::Ready(Ok(response.map(ResponseBody::inner)));
                 }
-                StateProjection::Calling { future, ticket } => {
+                StateProjection::Calling { future, follow_up } => {
                     let response = ready!(future.poll(context))?;
-                    let settling = ticket.report_outcome(&response);
-                    let fields = ticket.fields.take();
-                    match settling {
+                    let report = follow_up.report_outcome(&response);
+                    let fields = follow_up.fields.take();
+                    match report {
                         None => return Poll::Ready(Ok(with_fields(response, fields))),
-                        Some(settling) => Some(ResponseState::Settling {
-                            settling,
+                        Some(report) => Some(ResponseState::Reporting {
+                            report,
                             response: Some(response),
                             fields,
                         }),
                     }
                 }
-                StateProjection::Settling { settling, response, fields } => {
-                    ready!(Pin::new(settling).poll(context));
+                StateProjection::Reporting { report, response, fields } => {
+                    ready!(Pin::new(report).poll(context));
                     match response.take() {
                         Some(response) => {
                             return Poll::Ready(Ok(with_fields(response, fields.take())));
@@ -239,7 +239,7 @@ where
             };
             match next {
                 Some(next) => state.set(next),
-                // Polled again after its end, which only a broken executor does.
+                // Polled again after completion, which only a broken executor does.
                 None => return Poll::Pending,
             }
         }

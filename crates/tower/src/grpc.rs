@@ -1,4 +1,4 @@
-//! Answers that gRPC clients understand: trailers only. A denial is RESOURCE_EXHAUSTED, with a `RetryInfo`.
+//! Responses to gRPC clients: trailers only. A denial is RESOURCE_EXHAUSTED with a `RetryInfo`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use http::{HeaderMap, Response};
 use tidegate_http::RequestFault;
 use tidegate_limiter::Decision;
 
-/// The denial of a call. `kind` is the call's content type, which its answer shares.
+/// The denial of a call. `kind` is the call's content type, which its response repeats.
 pub(crate) fn denial(decision: &Decision, kind: Option<&HeaderValue>) -> Response<Bytes> {
     let wait = decision.retry_after().map(Duration::from);
     let message = match decision.retry_after() {
@@ -21,7 +21,7 @@ pub(crate) fn denial(decision: &Decision, kind: Option<&HeaderValue>) -> Respons
     response
 }
 
-/// The answer to a call that says something twice.
+/// The response to an ambiguous call.
 pub(crate) fn refusal(fault: &RequestFault, kind: Option<&HeaderValue>) -> Response<Bytes> {
     trailers(INVALID_ARGUMENT, &fault.to_string(), kind)
 }
@@ -36,7 +36,7 @@ fn trailers(code: u16, message: &str, kind: Option<&HeaderValue>) -> Response<By
     response
 }
 
-/// As gRPC wants its messages: printable ASCII, and all else by its bytes.
+/// Encodes a message as gRPC requires: printable ASCII, with all other bytes percent-encoded.
 fn percent_encoded(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     for byte in message.bytes() {
@@ -48,7 +48,7 @@ fn percent_encoded(message: &str) -> String {
     text
 }
 
-/// What we write here is printable ASCII.
+/// Inserts a field. The texts here are printable ASCII, so they are always valid.
 fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
@@ -78,7 +78,7 @@ fn retry_info(wait: Duration) -> Vec<u8> {
     any
 }
 
-/// A field of protobuf that is a number. Zero is what is not there.
+/// A protobuf field with a number. Zero is the default and is omitted.
 fn number(message: &mut Vec<u8>, field: u8, value: u64) {
     if value != 0 {
         message.push(field << 3);
@@ -86,7 +86,7 @@ fn number(message: &mut Vec<u8>, field: u8, value: u64) {
     }
 }
 
-/// A field of protobuf that is a text, bytes or another message.
+/// A protobuf field with text, bytes or another message.
 fn bytes(message: &mut Vec<u8>, field: u8, value: &[u8]) {
     message.push(field << 3 | 2);
     varint(message, value.len() as u64);
@@ -101,7 +101,7 @@ fn varint(message: &mut Vec<u8>, mut value: u64) {
     message.push(value as u8);
 }
 
-/// Without padding, as gRPC writes it.
+/// Base64 without padding, as gRPC requires.
 fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {

@@ -2,8 +2,8 @@
 //!
 //! # Who is counted
 //!
-//! By default, the client's address. Behind a proxy the address that connects is the proxy's, so
-//! say how many proxies there are; what clients write into `X-Forwarded-For` themselves changes
+//! By default, the client's address. Behind a proxy the connecting address is the proxy's, so set how
+//! many proxies there are. Entries that clients write into `X-Forwarded-For` themselves change
 //! nothing:
 //!
 //! ```
@@ -108,11 +108,11 @@
 //! ```
 //!
 //! If the file names `trusted_proxies`, those determine the `ip`; otherwise
-//! [`by`](crate::RateLimitLayer::by) says whom to trust.
+//! [`by`](crate::RateLimitLayer::by) sets which proxies to trust.
 //!
 //! # Passwords
 //!
-//! Count only failures, so that users who know their password do not get in their own way:
+//! Count only failures, so that users who know their password are not limited:
 //!
 //! ```
 //! use tidegate::tower::RateLimitLayer;
@@ -121,7 +121,7 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 //!
-//! To lock out whoever fails too often, use a policy with `block_for`. The fifth failure within a
+//! To lock out clients that fail too often, use a policy with `block_for`. The fifth failure within a
 //! minute blocks the address for a quarter of an hour:
 //!
 //! ```

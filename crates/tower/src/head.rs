@@ -1,4 +1,4 @@
-//! What requests and responses say before their bodies.
+//! The heads of requests and responses: everything before their bodies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,7 +6,7 @@ use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Status
 use tidegate_http::HttpRequest;
 use tidegate_limiter::config::RequestRules;
 
-/// A request without its body: what keys, costs and conditions may look at.
+/// A request without its body, for keys, costs and conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     method: &'a Method,
@@ -16,7 +16,7 @@ pub struct RequestHead<'a> {
 }
 
 impl<'a> RequestHead<'a> {
-    /// Of a request.
+    /// The head of a request.
     pub fn of<B>(request: &'a Request<B>) -> Self {
         Self {
             method: request.method(),
@@ -46,17 +46,17 @@ impl<'a> RequestHead<'a> {
         self.headers.get(name).map(HeaderValue::as_bytes)
     }
 
-    /// What other layers have put there.
+    /// The extensions, which other layers may have filled.
     pub const fn extensions(&self) -> &'a Extensions {
         self.extensions
     }
 
-    /// The peer that connected, if the server says so: a [`PeerIp`], `axum::extract::ConnectInfo`
+    /// The peer that connected, if the server provides it: a [`PeerIp`], `axum::extract::ConnectInfo`
     /// (feature `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in
-    /// the extensions. It may be a proxy. IPv4 within IPv6, which a socket for both says, is IPv4.
+    /// the extensions. It can be a proxy. An IPv4-mapped IPv6 address becomes IPv4.
     ///
-    /// [`RequestKey::client_ip`](crate::RequestKey::client_ip) finds the client behind proxies too. As a key of
-    /// your own, an address counts by its network, as `tidegate::IpAddress` does.
+    /// [`RequestKey::client_ip`](crate::RequestKey::client_ip) finds the client behind proxies too. In a
+    /// key of your own, an address counts by its network, as `tidegate::IpAddress` does.
     pub fn peer(&self) -> Option<IpAddr> {
         let extensions = self.extensions;
         let peer = extensions.get().map(|PeerIp(ip)| *ip);
@@ -74,14 +74,14 @@ impl<'a> RequestHead<'a> {
         peer.map(|ip| ip.to_canonical())
     }
 
-    /// For what only the fields tell.
+    /// A request with header fields only, for the attributes that need no more.
     pub(crate) const fn as_request(&self, rules: RequestRules) -> HttpRequest<'a> {
         let headers = self.headers;
         let (method, scheme, host, target, client) = (None, None, None, None, None);
         HttpRequest { method, scheme, host, target, client, headers, rules }
     }
 
-    /// The template of the route, where axum says it.
+    /// The template of the route, if axum provides it.
     pub(crate) fn route(&self) -> Option<&'a str> {
         #[cfg(feature = "axum")]
         return self.extensions.get().map(axum::extract::MatchedPath::as_str);
@@ -89,15 +89,17 @@ impl<'a> RequestHead<'a> {
         None
     }
 
-    /// Whether it is a call of gRPC: `application/grpc`, or that with a format or parameters behind it.
+    /// Whether it is a gRPC call: `application/grpc`, optionally followed by a format or parameters.
     pub(crate) fn is_grpc(&self) -> bool {
-        let kind = self.header("content-type").and_then(|it| it.strip_prefix(b"application/grpc"));
-        let is_meant = kind.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')));
-        is_meant && self.method == Method::POST
+        let rest =
+            self.header("content-type").and_then(|kind| kind.strip_prefix(b"application/grpc"));
+        let is_grpc = rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')));
+        is_grpc && self.method == Method::POST
     }
 }
 
-/// The peer that connected: an extension for servers that do not provide it in a way we know.
+/// The peer that connected: an extension for servers that do not provide it in a way that
+/// [`RequestHead::peer`] knows.
 ///
 /// ```
 /// use tidegate::tower::{PeerIp, RequestHead};
@@ -137,13 +139,13 @@ impl<'a> ResponseHead<'a> {
         self.headers
     }
 
-    /// What the handler has put there.
+    /// The extensions, which the handler may have filled.
     pub const fn extensions(&self) -> &'a Extensions {
         self.extensions
     }
 
-    /// Whether it says that something went wrong: a status of 400 or more, or a gRPC status other
-    /// than OK that comes without a body.
+    /// Whether the request failed: a status of 400 or more, or a gRPC status other than OK in a response
+    /// without a body.
     pub fn is_failure(&self) -> bool {
         let status = self.headers.get("grpc-status");
         self.status.as_u16() >= 400 || status.is_some_and(|status| status != "0")

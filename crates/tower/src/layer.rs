@@ -1,4 +1,4 @@
-//! The layer: what is limited, by what, and what happens then.
+//! The layer: configures what is limited, by which key, and how denials are answered.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl RateLimitLayer {
 
     /// A layer with a limiter of your own: several limits, another algorithm, a name, a store in
     /// Redis; or a [`PlanLimiter`], which decides by policies and [attributes](Self::attribute). In
-    /// an [`Arc`], others may use it too.
+    /// an [`Arc`], other code can use it too.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Limiter};
@@ -76,25 +76,24 @@ impl RateLimitLayer {
         Self { config: Arc::new(LayerConfig::new(limiter.into_backend())) }
     }
 
-    /// A layer with the policies of a file; the error lists everything that is wrong with it.
-    /// Counted in this process; for Redis, [load](PlanLimiter::load) the file with that store.
+    /// A layer with the policies of a file; the error lists everything that is wrong with it. The
+    /// counters are in this process; for Redis, [load](PlanLimiter::load) the file with that store.
     pub fn policy_file(path: impl AsRef<Path>) -> Result<Self, FileProblems> {
         let source = PolicySource::read(path.as_ref())?;
         Ok(Self::limiter(PlanLimiter::load(&source, MemoryStore::new())?))
     }
 
-    /// What distinguishes callers. Defaults to the client's address. With policies, their own keys
-    /// do that, and this says how the address is found.
+    /// What distinguishes callers. Defaults to the client's address. Policies have their own keys, and
+    /// this only sets how the address is found.
     pub fn by(self, key: RequestKey) -> Self {
         self.with(|config| config.key = key)
     }
 
     /// Gives policies an attribute. Those of [`HttpRequest`](tidegate_http::HttpRequest) are
     /// available already (`ip`, `method`, `path`, `host`, `api_key`, `header:x-any` and more), and
-    /// in axum `route`, the template of the path. An attribute that is named here comes only from
-    /// here; a request that lacks it has none. If policies ask for an attribute that a request has
-    /// twice, with different values, the response is 400. Numbers and addresses become text: `42`,
-    /// `10.0.0.1`.
+    /// in axum `route`, the template of the path. An attribute that is set here replaces the available
+    /// one; a request that lacks it has none. If policies use an attribute that a request has twice,
+    /// with different values, the response is 400. Numbers and addresses become text: `42`, `10.0.0.1`.
     ///
     /// ```no_run
     /// use tidegate::tower::{RequestKey, RateLimitLayer};
@@ -111,8 +110,8 @@ impl RateLimitLayer {
         self.with(|config| config.attributes.push((name.into(), value)))
     }
 
-    /// How requests are read. By default as the policy file says in `http.requests`, and otherwise
-    /// everything is refused that services are known to read in two ways.
+    /// How requests are read. Defaults to `http.requests` of the policy file. Without a file, everything
+    /// that services are known to read in two ways is refused.
     ///
     /// ```
     /// use tidegate::config::{PathParameters, RequestRules};
@@ -137,20 +136,21 @@ impl RateLimitLayer {
         self.with(|config| config.skip = Some(Arc::new(skip)))
     }
 
-    /// Counts only requests that fail (see [`ResponseHead::is_failure`]): wrong passwords, and not
-    /// logins.
+    /// Counts only requests that fail (see [`ResponseHead::is_failure`]): wrong passwords, not
+    /// successful logins.
     pub fn count_failures(self) -> Self {
         self.count_if(|response| response.is_failure())
     }
 
-    /// Counts only requests with such a response.
+    /// Counts only requests for whose response `counts` returns true.
     ///
-    /// Every request pays before it happens and gets its cost back if it does not count: otherwise
-    /// someone who guesses a thousand passwords at once would get a thousand tries. A request whose
-    /// client leaves before the response counts.
+    /// Every request pays before it happens and gets its cost back if it does not count: otherwise a
+    /// client that sends a thousand guesses concurrently would get a thousand tries. If the client
+    /// disconnects before the response, the request counts.
     ///
     /// With a policy's `block_for`, a response that counts and leaves nothing of the quota blocks its
-    /// caller, and so does a client that leaves before it. A denial does not: it may be due to requests under way that will not count.
+    /// caller, and so does a client that disconnects before the response. A denial does not block: it may
+    /// be due to concurrent requests that will not count.
     pub fn count_if(
         self,
         counts: impl Fn(ResponseHead<'_>) -> bool + Send + Sync + 'static,
@@ -175,10 +175,10 @@ impl RateLimitLayer {
     /// ```
     pub fn on_denied<T: Into<Bytes>>(
         self,
-        answer: impl Fn(Denial<'_>) -> Response<T> + Send + Sync + 'static,
+        respond: impl Fn(Denial<'_>) -> Response<T> + Send + Sync + 'static,
     ) -> Self {
         self.with(|config| {
-            config.on_denied = Some(Arc::new(move |denial| answer(denial).map(Into::into)));
+            config.on_denied = Some(Arc::new(move |denial| respond(denial).map(Into::into)));
         })
     }
 
@@ -190,8 +190,8 @@ impl RateLimitLayer {
         self.with(|config| config.observe = Some(Arc::new(observer)))
     }
 
-    /// Observes without limiting: everything is counted, nothing is denied, and clients are told
-    /// nothing. The [`Decision`] in the request's extensions says what would have happened.
+    /// Observes without limiting: everything is counted, nothing is denied, and responses carry no
+    /// `RateLimit` fields. The [`Decision`] in the request's extensions shows what would have happened.
     pub fn shadow(self) -> Self {
         self.with(|config| config.is_shadow = true)
     }
@@ -201,13 +201,13 @@ impl RateLimitLayer {
         self.with(|config| config.has_fields = false)
     }
 
-    /// Leaves the [`Decision`] out of the request's extensions, if no handler looks at it: putting
-    /// it there takes longer than deciding.
+    /// Leaves the [`Decision`] out of the request's extensions, if no handler uses it: inserting it takes
+    /// longer than deciding.
     ///
     /// ```
     /// use tidegate::tower::RateLimitLayer;
     ///
-    /// // As little as a layer can add to a request.
+    /// // The least overhead of a layer.
     /// let layer = RateLimitLayer::new("100/minute")?.without_fields().without_decision();
     /// # Ok::<(), tidegate::BuildError>(())
     /// ```

@@ -18,11 +18,11 @@
 //! }
 //! ```
 //!
-//! - [`RateLimitLayer`] says what is limited: [`by`](RateLimitLayer::by) which [`RequestKey`], at what
-//!   [`cost`](RateLimitLayer::cost), what to [`skip`](RateLimitLayer::skip), and what to say
+//! - [`RateLimitLayer`] configures the limit: [`by`](RateLimitLayer::by) which [`RequestKey`], at what
+//!   [`cost`](RateLimitLayer::cost), what to [`skip`](RateLimitLayer::skip), and what to answer
 //!   [`on_denied`](RateLimitLayer::on_denied).
 //! - [`RateLimitLayer::limiter`] takes any limiter of `tidegate`, including one whose counters are
-//!   in Redis, and [`policy_file`](RateLimitLayer::policy_file) whole policies with tiers.
+//!   in Redis, and [`policy_file`](RateLimitLayer::policy_file) takes whole policies with tiers.
 //! - Handlers find the `Decision` in the request's extensions, and in axum with [`RateLimitDecision`].
 //!
 //! The [`guide`] covers the common cases. Depend on `tidegate` with its feature `tower`, `axum` or
@@ -30,9 +30,9 @@
 //!
 //! # Features
 //!
-//! None is on by default, and none changes what a limit means. `axum`: addresses, path templates
+//! None is on by default, and none changes how limits count. `axum`: addresses, path templates
 //! and the extractor. `tonic`: addresses. `redis`: tidegate's `RedisStore`. `tracing`: warnings as
-//! events, which go to standard error otherwise.
+//! events instead of on standard error.
 
 mod attributes;
 mod backend;

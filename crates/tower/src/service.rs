@@ -1,4 +1,4 @@
-//! The service: asks first.
+//! The service: decides about each request before it calls the inner service.
 
 use std::mem;
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use crate::{RequestHead, ResponseBody, denial};
 
 /// A service whose requests are limited. Made by a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
-/// Clones share their counters. It is ready whenever the inner service is: a denial needs no
-/// readiness, and takes none away.
+/// Clones share their counters. It is ready whenever the inner service is.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
@@ -68,7 +67,7 @@ where
         match config.backend.try_decide(&head, config, &mut decided) {
             ImmediateOutcome::Pass => self.pass(request),
             ImmediateOutcome::Decided => self.answer(decided, request),
-            ImmediateOutcome::Pending(question) => self.defer(question, request),
+            ImmediateOutcome::Pending(check) => self.defer(check, request),
             // Nothing was decided, so there is nothing to observe.
             ImmediateOutcome::Ambiguous(fault) => {
                 ResponseFuture::denied(Box::new(denial::refusal(head, &fault)))
@@ -78,7 +77,7 @@ where
 }
 
 impl<S> RateLimit<S> {
-    /// Nothing limits it.
+    /// Calls the inner service for a request that is not limited.
     fn pass<B>(&mut self, mut request: Request<B>) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
@@ -87,30 +86,30 @@ impl<S> RateLimit<S> {
         ResponseFuture::passing(self.inner.call(request))
     }
 
-    /// The decision is there.
+    /// Applies a decision that is already made.
     #[inline(always)]
     fn answer<B>(&mut self, decided: LayerDecision, mut request: Request<B>) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        let (decision, told, open) = ProvisionalCheck::split(decided, &self.config);
-        match self.config.admit(decision, told, &mut request) {
+        let (decision, prepared, provisional) = ProvisionalCheck::split(decided, &self.config);
+        match self.config.admit(decision, prepared, &mut request) {
             Ok(fields) => {
                 let future = self.inner.call(request);
-                ResponseFuture::calling(future, fields, open)
+                ResponseFuture::calling(future, fields, provisional)
             }
             Err(denial) => ResponseFuture::denied(denial),
         }
     }
 
-    /// The decision takes a while.
-    fn defer<B>(&mut self, question: LayerCheck, request: Request<B>) -> ResponseFuture<S, B>
+    /// Waits for a decision that needs the store.
+    fn defer<B>(&mut self, check: LayerCheck, request: Request<B>) -> ResponseFuture<S, B>
     where
         S: Service<Request<B>> + Clone,
     {
-        // The one that was polled is the one that is ready; a clone of it need not be.
+        // The polled service is the ready one; its clone may not be.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
-        ResponseFuture::deciding(ready, request, question, Arc::clone(&self.config))
+        ResponseFuture::deciding(ready, request, check, Arc::clone(&self.config))
     }
 }

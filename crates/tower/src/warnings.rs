@@ -1,4 +1,4 @@
-//! What a developer should hear once, and not with every request.
+//! Warnings for developers, each printed once and not with every request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +6,7 @@ use http::HeaderMap;
 use tidegate_limiter::Plan;
 use tidegate_limiter::config::PlannedPolicy;
 
-/// What was said already.
+/// The warnings that were already printed.
 #[derive(Debug, Default)]
 pub(crate) struct LayerWarnings {
     forwarded: AtomicBool,
@@ -14,9 +14,10 @@ pub(crate) struct LayerWarnings {
 }
 
 impl LayerWarnings {
-    /// Whoever stands behind a proxy and does not say so limits the proxy.
+    /// Warns if `X-Forwarded-For` arrives although no proxy is trusted: the layer may be limiting the
+    /// proxy instead of the clients.
     pub(crate) fn warn_if_forwarded(&self, headers: &HeaderMap) {
-        // The flag first: it is cheaper than the header.
+        // The flag first: it is cheaper to check than the header.
         if !self.forwarded.load(Ordering::Relaxed) && headers.contains_key("x-forwarded-for") {
             warn_once(&self.forwarded, FORWARDED);
         }
@@ -32,7 +33,7 @@ impl LayerWarnings {
     }
 }
 
-/// Says which policies of a plan have fields that only the gateway obeys.
+/// Warns about policies of a plan with fields that only the gateway applies.
 pub(crate) fn warn_about_plan(plan: &Plan) {
     if let Some(text) = gateway_only_warning(plan) {
         warn(&text);
@@ -40,16 +41,16 @@ pub(crate) fn warn_about_plan(plan: &Plan) {
 }
 
 fn gateway_only_warning(plan: &Plan) -> Option<String> {
-    let is_for_the_gateway = |policy: &&PlannedPolicy| {
+    let is_gateway_only = |policy: &&PlannedPolicy| {
         policy.response_cost().is_some() || policy.max_wait().is_some() || policy.denied().is_some()
     };
     let names: Vec<_> =
-        plan.policies().iter().filter(is_for_the_gateway).map(PlannedPolicy::name).collect();
+        plan.policies().iter().filter(is_gateway_only).map(PlannedPolicy::name).collect();
     (!names.is_empty()).then(|| format!("{}: {GATEWAY_ONLY}", names.join(", ")))
 }
 
-fn warn_once(said: &AtomicBool, text: &str) {
-    if !said.swap(true, Ordering::Relaxed) {
+fn warn_once(is_printed: &AtomicBool, text: &str) {
+    if !is_printed.swap(true, Ordering::Relaxed) {
         warn(text);
     }
 }
@@ -63,17 +64,18 @@ fn warn(text: &str) {
 fn warn(text: &str) {
     use std::io::Write as _;
 
-    // Nobody listens on a closed standard error, which is no reason to fail.
+    // A closed standard error is not a reason to fail.
     let _ = writeln!(std::io::stderr(), "tidegate: {text}");
 }
 
-const FORWARDED: &str = "X-Forwarded-For arrives and no proxy is trusted: clients are counted by who \
-     connects. Behind a proxy, say Key::client_ip().trust_hops(1); without one, trust_hops(0)";
-const NO_ADDRESS: &str = "the server does not say who connects, so these requests share one counter. In \
-     axum, serve with into_make_service_with_connect_info::<SocketAddr>()";
+const FORWARDED: &str = "X-Forwarded-For arrives and no proxy is trusted: clients are counted by the \
+     connecting address. Behind a proxy, use RequestKey::client_ip().trust_hops(1); without one, \
+     trust_hops(0)";
+const NO_ADDRESS: &str = "the server does not provide the peer's address, so these requests share one \
+     counter. In axum, serve with into_make_service_with_connect_info::<SocketAddr>()";
 
-const GATEWAY_ONLY: &str = "costs that the response tells, on_denied and denied are obeyed by the gateway \
-     only; here, use RateLimitLayer::count_if and on_denied";
+const GATEWAY_ONLY: &str = "costs from the response, on_denied and denied apply in the gateway only; here, \
+     use RateLimitLayer::count_if and on_denied";
 
 #[cfg(test)]
 mod tests {

@@ -228,7 +228,7 @@ async fn a_call_that_says_something_twice_is_told_so_as_grpc() {
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["content-type"], "application/grpc+proto");
         assert_eq!(answer.headers()["grpc-status"], "3");
-        let message = "header:x-user is there twice: expected it once";
+        let message = "header:x-user occurs twice: expected once";
         assert_eq!(answer.headers()["grpc-message"], message);
         assert!(answer.into_body().is_end_stream());
     }

@@ -1,4 +1,4 @@
-//! What a server tells its operators, at `/admin/v1`.
+//! The JSON types of the admin API at `/admin/v1`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ pub struct ServerStatus {
     pub version: String,
     /// Seconds since the start.
     pub uptime_secs: u64,
-    /// How long decisions took: a sample of one in sixteen.
+    /// How long decisions took, sampled from one in sixteen.
     pub decision: TimingHistogram,
     /// The policies, those with the most decisions first.
     pub policies: Vec<PolicyStatus>,
-    /// How many more there are.
+    /// Policies that are left out of `policies`.
     pub policies_omitted: usize,
     /// Requests that no policy applied to.
     pub unmatched: u64,
@@ -27,7 +27,7 @@ pub struct ServerStatus {
     pub top: TopStatus,
 }
 
-/// One policy: what it is, and what it has decided since the start.
+/// The configuration of one policy, and its decisions since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyStatus {
     /// Its name.
@@ -38,7 +38,7 @@ pub struct PolicyStatus {
     pub key: Vec<String>,
     /// Its limits by name: rates such as `100/1m`, each listed once.
     pub limits: Vec<String>,
-    /// What it does without the store.
+    /// What it does while the store is unavailable.
     pub on_store_error: String,
     /// Keys with limits of their own.
     pub overrides: usize,
@@ -48,22 +48,22 @@ pub struct PolicyStatus {
     pub denied: u64,
     /// Requests that it would have denied if it were enforced.
     pub shadow_denied: u64,
-    /// Peeks, which took nothing.
+    /// Peeks, which take nothing.
     pub peeked: u64,
-    /// Of all those, how many were decided without the store.
+    /// Those of the decisions above that were made without the store.
     pub fallback: u64,
-    /// Denied clients that came back too early.
+    /// Retries of denied clients before their `Retry-After`.
     pub early_returns: u64,
-    /// Charges of new keys that had to share a counter, if the store can tell.
+    /// Charges of new keys that had to share a counter, if the store counts them.
     pub overflowed: Option<u64>,
 }
 
-/// How long something took.
+/// A histogram of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimingHistogram {
     /// Upper bounds in nanoseconds.
     pub bounds_nanos: Vec<u64>,
-    /// How many fell into each; the last counts those above all bounds.
+    /// The number of durations in each bucket; the last bucket is above all bounds.
     pub counts: Vec<u64>,
 }
 
@@ -72,23 +72,23 @@ pub struct TimingHistogram {
 pub struct StoreStatus {
     /// Whether it is reached over a network or socket.
     pub is_remote: bool,
-    /// Whether it is currently not being asked, because it did not answer.
+    /// Whether the circuit breaker is open: the store did not answer, and gets no requests for now.
     pub breaker_open: bool,
-    /// What is wrong with it.
+    /// What is wrong with the store.
     pub problem: Option<String>,
-    /// How long its answers took.
+    /// How long its responses took.
     pub latency: TimingHistogram,
-    /// How often it failed.
+    /// Failed calls.
     pub errors: u64,
-    /// Keys in it, if known.
+    /// Keys in the store, if known.
     pub keys: Option<u64>,
-    /// Keys that it may hold, if bounded.
+    /// The most keys that it holds, if bounded.
     pub max_keys: Option<u64>,
     /// Its memory in bytes, if known.
     pub bytes: Option<u64>,
-    /// What that may grow to, if bounded.
+    /// The most memory that it uses in bytes, if bounded.
     pub max_bytes: Option<u64>,
-    /// Charges of new keys that had to share a counter because there was no room for them.
+    /// Charges of new keys that had to share a counter because the store was full.
     pub overflowed: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ pub struct ConfigStatus {
     pub reloads: u64,
     /// Reloads that were refused.
     pub refused: u64,
-    /// What is wrong with the file that would otherwise be in use.
+    /// What is wrong with the current file, if it is not in use.
     pub problem: Option<String>,
     /// Overrides and modes that were set at run time.
     pub amendments: usize,
@@ -123,22 +123,22 @@ pub struct TopStatus {
     pub busiest_total: u64,
     /// Denials in total.
     pub denied_total: u64,
-    /// The keys that ask most.
+    /// The keys with the most decisions.
     pub busiest: Vec<TopKey>,
-    /// The keys that are denied most.
+    /// The keys with the most denials.
     pub denied: Vec<TopKey>,
 }
 
 /// A frequent key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopKey {
-    /// The policy whose key it is.
+    /// The policy that the key belongs to.
     pub policy: String,
     /// A fingerprint, or the key itself if the server shows keys.
     pub key: String,
-    /// About how often.
+    /// The approximate number of decisions or denials.
     pub count: u64,
-    /// By how much the count may be too high.
+    /// The most by which the count is too high.
     pub error: u64,
 }
 
@@ -147,17 +147,17 @@ pub struct TopKey {
 pub struct AmendmentStatus {
     /// The policy.
     pub policy: String,
-    /// For an override: whose.
+    /// For an override: its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// For an override: the limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
-    /// For a mode: which one.
+    /// For a mode: the mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Seconds until it ends.
     pub expires_in_secs: u64,
-    /// Why it is not in effect.
+    /// Why the change is not in effect.
     pub problem: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What is known about a request, as it was written.
+//! The attributes of a request, exactly as its JSON body lists them.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::JsonText;
 
-/// Names with their values, in order and including duplicates: a map would keep one of two, and
-/// nobody could tell which one was meant.
+/// Attribute names with their values, in order. Duplicates are kept so that they can be refused: a
+/// map would silently drop one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JsonAttributes<'a>(pub Vec<(JsonText<'a>, Option<JsonText<'a>>)>);
 
@@ -16,7 +16,7 @@ impl JsonAttributes<'_> {
     /// The most attributes that a request may have.
     pub const MAX: usize = 256;
 
-    /// Whether a text can name an attribute: nothing empty, nothing invisible.
+    /// Whether a text is a valid attribute name: not empty, and without control characters.
     pub fn is_name(text: &str) -> bool {
         !text.is_empty() && !text.contains(char::is_control)
     }
@@ -54,8 +54,8 @@ impl JsonSchema for JsonAttributes<'_> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "Names and values. A null is the same as absent; a name that is there \
-                twice is refused.",
+            "description": "Names and values. Null is the same as absent; a name that occurs twice \
+                is refused.",
             "propertyNames": { "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$" },
             "additionalProperties": { "type": ["string", "null"] },
             "maxProperties": Self::MAX,

@@ -1,4 +1,4 @@
-//! `POST /v1/check/batch`: many questions, and an answer to each.
+//! `POST /v1/check/batch`: many checks in one request, and a result for each.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,20 +6,18 @@ use serde_json::value::RawValue;
 
 use crate::{CheckRequest, CheckResponse, ProblemDetails, RefusalMembers};
 
-/// Many checks at once. Each is decided on its own, in this order; an invalid one does not keep the
-/// others from being decided.
+/// Many checks in one request. Each is decided on its own, in this order; an invalid check does not
+/// affect the others.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest<'a> {
-    /// The checks. Anything that is not a check is answered with a problem of its own, in its
-    /// place.
+    /// The checks. The result of an item that is not a valid check is a problem.
     #[serde(borrow)]
     #[schemars(with = "Vec<BatchCheckShape<'a>>", length(max = BatchRequest::MAX))]
     pub checks: Vec<&'a RawValue>,
 }
 
-/// How an item is described: each is read on its own, so that an invalid one is the only one that
-/// is refused.
+/// The schema of an item. Items are parsed one by one, so that only an invalid item is refused.
 #[derive(JsonSchema)]
 #[schemars(inline, untagged)]
 #[allow(dead_code, reason = "describes a shape")]
@@ -33,19 +31,19 @@ impl BatchRequest<'_> {
     pub const MAX: usize = 256;
 }
 
-/// The answers, one for each check and in the same order.
+/// The results, one for each check and in the same order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BatchResponse<'a> {
-    /// A decision for each check, or what is wrong with it.
+    /// For each check its decision, or what is wrong with the check.
     pub results: Vec<BatchResult<'a>>,
 }
 
-/// What became of one check of a batch.
+/// The result of one check of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum BatchResult<'a> {
-    /// It was decided.
+    /// The decision.
     Decided(CheckResponse<'a>),
-    /// It is invalid; `member` says where, as in `checks[3].cost`.
+    /// The check is invalid; `member` names the faulty member, such as `checks[3].cost`.
     Refused(ProblemDetails<'a, RefusalMembers<'a>>),
 }

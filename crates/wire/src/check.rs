@@ -1,4 +1,4 @@
-//! `POST /v1/check`: the question and the answer.
+//! `POST /v1/check`: the request and the response.
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{JsonAttributes, JsonText, count};
 
-/// May this happen? Asked of a policy by name, or of all policies that the attributes match.
+/// May this happen? One policy decides, given by name, or all policies that match the attributes.
 ///
 /// `null` is the same as absent, because many clients write absent members that way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -21,8 +21,8 @@ pub struct CheckRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub key: Option<JsonText<'a>>,
-    /// What is known about the request: for all policies that apply to it, or for the one that is
-    /// named.
+    /// The attributes of the request: for the policy that is named, otherwise for all policies that
+    /// apply.
     #[serde(borrow)]
     pub attributes: Option<JsonAttributes<'a>>,
     /// Units to take. Defaults to one; zero is a peek.
@@ -31,58 +31,59 @@ pub struct CheckRequest<'a> {
     pub cost: Option<u64>,
 }
 
-/// The answer. The numbers at the top level are from the tightest limit.
+/// The decision. The numbers at the top level are from the tightest limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckResponse<'a> {
-    /// Whether it may happen.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// The policy of the tightest limit, or one that sets no limit if none applies.
+    /// The policy of the tightest limit; without any limit, a policy that exempts the request.
     pub policy: Option<&'a str>,
-    /// Why: there is room, there is none now, there will never be enough for this cost, an earlier
-    /// denial blocks the caller, no policy applies to this request, or nobody could be asked.
+    /// Why: the request is within the limits, a limit is exceeded for now, the cost is above what a
+    /// limit ever allows, an earlier denial blocks the caller, no policy applies to the request, or
+    /// the store is unavailable.
     #[schemars(extend("enum" = REASONS))]
     pub reason: &'a str,
-    /// What the limit holds when it is full.
+    /// The units that the limit has when none are used.
     pub limit: Option<u64>,
-    /// What is left of it.
+    /// The units that are left.
     pub remaining: Option<u64>,
-    /// When to try again, in milliseconds. Null if allowed, and if it never will be.
+    /// Milliseconds until a retry can succeed. Null if allowed, and if no retry ever will.
     pub retry_after_ms: Option<u64>,
-    /// When the limit is full again, in milliseconds.
+    /// Milliseconds until all units of the limit are available again.
     pub reset_after_ms: Option<u64>,
-    /// What decided: the store, an earlier denial by the store that still holds, a stand-in for a
-    /// store that is unavailable, or nothing because there was nothing to decide.
+    /// What decided: the store, a cached denial by the store that still holds, a lease of a part of
+    /// the quota, the fallback for an unavailable store, or nothing because no limit applies.
     #[schemars(extend("enum" = SOURCES))]
     pub source: &'a str,
-    /// What each limit says.
+    /// The status of each limit.
     pub limits: Vec<LimitStatus<'a>>,
 }
 
-/// What one limit says.
+/// The status of one limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LimitStatus<'a> {
     /// The policy it belongs to.
     pub policy: &'a str,
     /// The algorithm.
     pub algorithm: &'a str,
-    /// What it holds when it is full.
+    /// The units that it has when none are used.
     pub limit: u64,
     /// The span it counts over, in milliseconds.
     pub window_ms: u64,
     /// Whether the request fits.
     pub allowed: bool,
-    /// What is left of it.
+    /// The units that are left.
     pub remaining: u64,
-    /// When the request would fit, in milliseconds. Null if it fits, and if it never will.
+    /// Milliseconds until the request would fit. Null if it fits, and if it never will.
     pub retry_after_ms: Option<u64>,
-    /// When it is full again, in milliseconds.
+    /// Milliseconds until all units are available again.
     pub reset_after_ms: u64,
     /// Whether it is enforced (`enforce`) or only observed (`shadow`).
     #[schemars(extend("enum" = ["enforce", "shadow"]))]
     pub mode: &'a str,
 }
 
-/// Tells the two forms apart, which no type does: all members are optional for themselves.
+/// Adds the two forms to the schema. The type cannot express them: each member alone is optional.
 pub(crate) fn one_form_or_the_other(schema: &mut Schema) {
     let nothing = json!({ "type": "null" });
     let forms = json!([

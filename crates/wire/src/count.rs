@@ -1,10 +1,10 @@
-//! Whole numbers.
+//! Deserializes whole numbers, also those that are written as floats.
 
 use std::fmt;
 
 use serde::de::{Deserializer, Error, Visitor};
 
-/// A whole number, or none. JSON does not distinguish `3.0` from `3`, and some languages write the
+/// Reads a whole number or null. JSON does not distinguish `3.0` from `3`, and some languages write the
 /// former.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     deserializer.deserialize_any(CountVisitor)
@@ -29,7 +29,7 @@ impl Visitor<'_> for CountVisitor {
 
     fn visit_f64<E: Error>(self, count: f64) -> Result<Self::Value, E> {
         let is_whole = count.fract() == 0.0 && (0.0..=EXACT).contains(&count);
-        // Exact and not negative: nothing is lost.
+        // Whole, not negative and exact: the cast loses nothing.
         is_whole.then_some(Some(count as u64)).ok_or_else(|| E::custom("not a whole number"))
     }
 }

@@ -1,4 +1,4 @@
-//! Envoy's messages: what it asks a rate limit service.
+//! The messages that Envoy exchanges with a rate limit service.
 //!
 //! The code is generated from `proto/` by `cargo run -p xtask -- protobuf`, and the modules are
 //! nested like the packages.

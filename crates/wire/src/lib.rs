@@ -1,8 +1,8 @@
 //! The message bodies that travel over the wire.
 //!
-//! Types and their JSON, plus Envoy's and OpenTelemetry's messages, and nothing else: what a body
-//! means is the server's business, and this crate knows no other crate of ours. JSON requests
-//! borrow from the bytes they were read from.
+//! Types and their JSON, plus Envoy's and OpenTelemetry's messages, and nothing else: the server
+//! gives a body its meaning, and this crate depends on no other crate of the workspace. JSON
+//! requests borrow from the bytes they were read from.
 //!
 //! ```
 //! use tidegate_wire::CheckRequest;

@@ -1,4 +1,4 @@
-//! OpenTelemetry's messages: what a trace collector receives.
+//! The OpenTelemetry messages that export traces to a collector.
 //!
 //! The code is generated from `proto/` by `cargo run -p xtask -- protobuf`, and the modules are
 //! nested like the packages.

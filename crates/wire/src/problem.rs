@@ -1,11 +1,11 @@
-//! `application/problem+json`, as defined by RFC 9457.
+//! Error bodies: `application/problem+json`, as defined by RFC 9457.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::CheckResponse;
 
-/// What went wrong, with its own members besides the standard ones.
+/// A problem document: the standard members, and further ones of its kind.
 ///
 /// ```
 /// use tidegate_wire::{ProblemDetails, RefusalMembers};
@@ -25,7 +25,7 @@ use crate::CheckResponse;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "{M}Problem", description = "What went wrong, as RFC 9457 says it.")]
+#[schemars(rename = "{M}Problem", description = "What went wrong, in the format of RFC 9457.")]
 pub struct ProblemDetails<'a, M> {
     /// A URI that identifies the kind of problem.
     #[serde(rename = "type")]
@@ -49,25 +49,25 @@ impl ProblemDetails<'_, ()> {
         "https://iana.org/assignments/http-problem-types#quota-exceeded";
 }
 
-/// The members of a denial: the whole answer, and which policies were exceeded.
+/// The members of a denial: the whole decision, and the policies that were exceeded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct QuotaExceeded<'a> {
-    /// The policies that did not have room.
+    /// The policies whose limits were exceeded.
     #[serde(rename = "violated-policies")]
     pub violated_policies: Vec<&'a str>,
-    /// The same members as the answer to an allowed request.
+    /// The same members as in the response to an allowed request.
     #[serde(flatten)]
     pub answer: CheckResponse<'a>,
 }
 
-/// The members of a response to a request that could not be understood.
+/// The members of a response to an invalid request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Refused")]
 pub struct RefusalMembers<'a> {
     /// The member of the body at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<&'a str>,
-    /// The policies that exist, if the one asked for does not.
+    /// The policies that exist, if the requested one does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<Vec<&'a str>>,
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/refund`: gives back what was taken and then not used.
+//! `POST /v1/refund`: gives back units that were taken and not used.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,7 +6,8 @@ use serde::Deserialize;
 use crate::check::one_form_or_the_other;
 use crate::{JsonAttributes, JsonText, count};
 
-/// Gives back what a check has taken, in the same two forms. Never more than the limits hold.
+/// Gives back units that a check has taken, in the same two forms as a check. No limit ends up with
+/// more units than it has when none are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = one_form_or_the_other, example = example())]
@@ -19,8 +20,8 @@ pub struct RefundRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub key: Option<JsonText<'a>>,
-    /// What was known about the request: for all policies that applied to it, or for the one that
-    /// is named.
+    /// The attributes of the request: for the policy that is named, otherwise for all policies that
+    /// applied.
     #[serde(borrow)]
     pub attributes: Option<JsonAttributes<'a>>,
     /// Units to give back. Defaults to one.

@@ -1,4 +1,4 @@
-//! Text that is copied only if it has to be.
+//! JSON strings that borrow from the body unless they contain escapes.
 
 use std::borrow::{Borrow, Cow};
 use std::ops::Deref;

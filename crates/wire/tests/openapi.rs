@@ -1,4 +1,4 @@
-//! The checked-in document is the one that the types describe.
+//! The checked-in OpenAPI document is up to date, and allows the examples of the documentation.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -11,7 +11,7 @@ fn the_document_is_fresh() {
     assert!(checked_in == tidegate_wire::openapi(), "{hint}");
 }
 
-/// The bodies that people copy from README and docs are bodies that the document allows.
+/// People copy the bodies in README and docs, so the document must allow them.
 #[test]
 fn the_document_allows_what_the_documents_show() {
     let shown =
@@ -55,8 +55,8 @@ fn who_is_meant_is_said_in_one_form() {
     }
 }
 
-/// How many of the forms of a schema a body has, one of which it should have. Knows as much of JSON
-/// Schema as the forms use.
+/// The number of forms of a schema that a body matches; it should match one. Supports only the JSON
+/// Schema keywords that the forms use.
 fn forms(schema: &Value, body: &Value) -> usize {
     let has = |form: &Value| {
         let mut required = form["required"].as_array().unwrap().iter();

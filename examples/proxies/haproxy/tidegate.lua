@@ -3,14 +3,14 @@ local TIDEGATE = "http://127.0.0.1:8080/v1/authz"
 -- Milliseconds. If no answer arrives by then, the request does not pass.
 local PATIENCE = 100
 -- Other fields of the request that policies may use.
--- An underscore is a hyphen to some applications, so that Tidegate has to see that spelling too.
+-- Some applications read an underscore as a hyphen, so Tidegate has to see that spelling too.
 local PASSED_ON = { "authorization", "cookie", "x-api-key", "x_api_key", "x_api-key", "x-api_key" }
 
 local function first(headers, name)
   return headers and headers[name] and headers[name][0]
 end
 
--- Send all values: Tidegate refuses a field that is there twice, since the application might use the second.
+-- Send all values: Tidegate refuses a repeated field, since the application might use the second.
 local function all(headers, name)
   local values, index = {}, 0
   while headers[name] and headers[name][index] do

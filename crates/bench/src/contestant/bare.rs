@@ -17,12 +17,12 @@ pub(super) struct BareTable {
     shards: Vec<Shard>,
 }
 
-/// On cache lines of its own, like a shard of any sharded map.
+/// A shard on its own cache lines, as in any sharded map.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shard(Mutex<HashTable<Counter>>);
 
-/// A fingerprint, a count and when it was touched.
+/// A fingerprint, a count and the time of the last access.
 struct Counter {
     key: [u64; 2],
     count: u64,

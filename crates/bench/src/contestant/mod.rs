@@ -1,4 +1,4 @@
-//! The contestants: each decides for a key, and says whether it was allowed.
+//! The contestants: limiters that each decide whether a request of a key is allowed.
 
 mod bare;
 mod governor;
@@ -14,11 +14,11 @@ pub(crate) trait Contestant: Send + Sync {
     fn check(&self, key: &String) -> bool;
 }
 
-/// What the limiters are set to.
+/// The limit that all limiters are set to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// A thousand a day and a burst of 800,000: nobody is denied, and no key is forgotten while it
-    /// is measured.
+    /// A thousand a day and a burst of 800,000: nothing is denied, and no key expires while it is
+    /// measured.
     Generous,
     /// One a day: after the first request of a key, everything is denied.
     Strict,
@@ -29,13 +29,13 @@ pub(crate) const PEER: &str = "governor";
 /// What the machine allows: a table of fingerprints, a clock and a counter.
 pub(crate) const FLOOR: &str = "bare table + clock";
 
-/// All of them, by name. Ours are named after the algorithms.
+/// The names of all contestants. Ours are named after the algorithms.
 pub(crate) fn names() -> Vec<&'static str> {
     let peers = [PEER, "throttlecrab + mutex", FLOOR];
     AlgorithmKind::ALL.iter().map(|kind| kind.name()).chain(peers).collect()
 }
 
-/// Creates one of [`names`].
+/// Creates the contestant with one of [`names`].
 pub(crate) fn make(name: &str, setting: Setting) -> Box<dyn Contestant> {
     match name {
         PEER => Box::new(governor::Governor::new(setting)),

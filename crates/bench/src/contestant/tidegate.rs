@@ -11,7 +11,7 @@ impl Tidegate {
         let quota = match (setting, kind) {
             (Setting::Strict, _) => "1/day",
             (Setting::Generous, AlgorithmKind::TokenBucket) => "1000/day burst 800000",
-            // A log remembers every request: no more than it may hold.
+            // A log stores every request, so the limit is the most that it can hold.
             (Setting::Generous, AlgorithmKind::SlidingLog) => "100000/s",
             (Setting::Generous, _) => "800000/day",
         };

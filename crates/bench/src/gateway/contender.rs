@@ -12,7 +12,7 @@ use crate::running;
 /// A proxy, and how it is started.
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    /// Whether it is to deny everything.
+    /// Whether it should deny everything.
     pub(crate) is_denied: bool,
     start: Box<dyn Fn() -> Option<Running>>,
 }
@@ -52,7 +52,7 @@ impl Contender {
     }
 }
 
-/// A program on one core, in a directory of its own.
+/// Runs a program on one core, in its own directory.
 fn pinned(
     program: &Path,
     core: &str,
@@ -66,7 +66,7 @@ fn pinned(
     Some(Running { port, daemon: daemon.listening_on(port) })
 }
 
-/// nginx answering by itself, at once.
+/// The service behind the proxies: nginx with a fixed answer.
 pub(crate) fn service() -> Option<Running> {
     let server = "access_log off; keepalive_requests 1000000000; server { listen 127.0.0.1:PORT \
                   backlog=4096; location / { return 200 'hello, this is the service'; } }";
@@ -118,7 +118,7 @@ fn haproxy(service: u16) -> Option<Running> {
     })
 }
 
-/// Our own gateway.
+/// The Tidegate gateway.
 fn ours(service: u16, store: &str, limit: &str) -> Option<Running> {
     let program = running::servers().ok()?;
     pinned(program.get_program().as_ref(), OF_PROXIES, |_, command, port| {

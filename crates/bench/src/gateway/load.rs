@@ -1,4 +1,4 @@
-//! wrk for as much as possible, h2load for a fixed rate.
+//! Generates load for the proxies: wrk at the highest possible rate, h2load at a fixed rate.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use tidegate_testkit::peer;
 
 use super::OF_OTHERS;
 
-/// What a proxy reached.
+/// The results of a proxy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measured {
     pub(crate) requests: u64,
@@ -44,7 +44,7 @@ pub(crate) fn run(port: u16, is_denied: bool, seconds: u64) -> anyhow::Result<Me
     })
 }
 
-/// At this many requests a second: how long 99 of 100 of them take, in microseconds.
+/// The 99th percentile of the latency at this many requests per second, in microseconds.
 pub(crate) fn paced(port: u16, rate: u64, seconds: u64) -> anyhow::Result<f64> {
     const CLIENTS: u64 = 16;
     let h2load = peer("h2load").context("h2load is not installed: run scripts/peers")?;

@@ -21,7 +21,7 @@ pub(crate) use server::serve;
 pub(crate) const OF_PROXIES: &str = "0";
 pub(crate) const OF_OTHERS: &str = "1";
 
-/// All of them in turn, so that all suffer alike from whatever else the machine does.
+/// Measures all proxies in turn, so that other load on the machine affects all alike.
 pub(crate) fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
     let service = contender::service().context("nginx is not installed: run scripts/peers")?;
     let redis = Redis::start();
@@ -60,7 +60,7 @@ pub(crate) fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
     half_load(&contenders, &baseline, rounds, seconds)
 }
 
-/// Half of what nginx can do, for all of them: how long requests take when nothing is scarce.
+/// Measures the latency of all proxies at half of nginx's highest rate, when nothing is scarce.
 fn half_load(
     contenders: &[Contender],
     baseline: &Measured,

@@ -1,5 +1,5 @@
-//! As much of HTTP/2 as a client needs that always asks the same: frames by hand, so that it takes
-//! a fraction of what a server does.
+//! The part of HTTP/2 that a client with one kind of call needs. Frames are written by hand, so that the
+//! client takes a fraction of the server's time.
 
 use prost::Message;
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitRequest};
@@ -32,7 +32,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The first frame, if it is complete, and what comes after it.
+    /// The first frame, if it is complete, and the rest.
     pub(super) fn read(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (&[a, b, c, kind, flags, d, e, f, g], rest) = bytes.split_first_chunk()?;
         let (payload, rest) = rest.split_at_checked(u32::from_be_bytes([0, a, b, c]) as usize)?;
@@ -43,7 +43,7 @@ impl<'a> Frame<'a> {
 
 /// Writes calls that differ only in their key.
 pub(super) struct Writer {
-    /// For the first call, which the server is to remember.
+    /// The first call, whose fields the server stores in its table.
     head: Vec<u8>,
     body: Vec<u8>,
     key: usize,
@@ -67,7 +67,7 @@ impl Writer {
         Self { head: first_head(), body, key, next: 1 }
     }
 
-    /// A call about this key; returns its stream.
+    /// Writes a call for this key and returns its stream.
     pub(super) fn call(&mut self, mut key: u32, out: &mut Vec<u8>) -> u32 {
         let stream = self.next;
         self.next += 2;

@@ -1,4 +1,4 @@
-//! Load: connections that each keep several calls in flight.
+//! Generates load over gRPC: connections that each keep several calls in flight.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use crate::stopwatch::Stopwatch;
 const CONNECTIONS: u32 = 8;
 const STREAMS: u32 = 8;
 
-/// What is asked of a server.
+/// The load on a server.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     pub(super) port: u16,
-    /// Keys are asked for in turn.
+    /// The number of keys, which take turns.
     pub(super) keys: u32,
     pub(super) calls: u64,
 }

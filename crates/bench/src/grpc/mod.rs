@@ -20,7 +20,7 @@ use crate::{running, table};
 
 pub(crate) use self::server::serve;
 
-/// Who is compared.
+/// The servers that are compared.
 const CONTESTANTS: [&str; 2] = ["tonic, bare", "tidegate"];
 
 /// The workload: a name, whether it is denied, and how many keys.
@@ -59,7 +59,7 @@ fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
             }
         }
         let [bare, ours] = &measured;
-        // The bare one says yes to everything.
+        // The bare server allows everything.
         let denied = median(ours.iter().map(|it| it.denied)).context("a round")?;
         let expected = if limit == "denied" { 1.0 } else { 0.0 };
         ensure!((denied - expected).abs() < 1e-9, "{name}: {denied} are denied");
@@ -102,16 +102,16 @@ fn row(name: &str, rounds: &[Measured], bare: &[Measured]) -> anyhow::Result<Vec
         |figure: fn(&Measured) -> f64| median(rounds.iter().map(figure)).context("a round");
     Ok(vec![
         name.to_owned(),
-        format!("{:.0}", middle(|it| it.a_second)?),
+        format!("{:.0}", middle(|one| one.a_second)?),
         format!("{of_bare:.2}"),
-        format!("{:.2}", middle(|it| it.cpu)?),
-        format!("{:.0}", middle(|it| it.p50)?),
-        format!("{:.0}", middle(|it| it.p99)?),
-        format!("{:.0}", middle(|it| it.p999)?),
+        format!("{:.2}", middle(|one| one.cpu)?),
+        format!("{:.0}", middle(|one| one.p50)?),
+        format!("{:.0}", middle(|one| one.p99)?),
+        format!("{:.0}", middle(|one| one.p999)?),
     ])
 }
 
-/// A contestant in a process of its own. Ends when dropped.
+/// A contestant in its own process, which ends when this is dropped.
 struct Server {
     process: Child,
     port: u16,
@@ -126,7 +126,7 @@ impl Server {
             .spawn()?;
         let mut line = String::new();
         BufReader::new(process.stdout.take().context("its output")?).read_line(&mut line)?;
-        let port = line.trim().parse().with_context(|| format!("{contestant} said {line:?}"))?;
+        let port = line.trim().parse().with_context(|| format!("{contestant} printed {line:?}"))?;
         Ok(Self { process, port })
     }
 
@@ -137,7 +137,7 @@ impl Server {
         Ok(Measured { cpu, ..measured })
     }
 
-    /// What it has used of its core.
+    /// The processor time that it has used.
     fn cpu_micros(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
         let fields = stat.rsplit_once(") ").context("/proc/pid/stat")?.1;
@@ -159,6 +159,6 @@ fn pin(core: usize) {
     let mut cores = CpuSet::new();
     cores.set(core);
     if sched_setaffinity(None, &cores).is_err() {
-        eprintln!("cannot pin to core {core}: servers and load share what there is");
+        eprintln!("cannot pin to core {core}: servers and load share the cores");
     }
 }

@@ -1,4 +1,4 @@
-//! The contestants, each as a process.
+//! The gRPC servers under measurement, each in its own process.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn ours<S: Store + 'static>(
     Ok(())
 }
 
-/// Reads the question, and says yes to it, in as many words as we do.
+/// Reads the request and allows it, with an answer as long as ours.
 struct Echo;
 
 #[tonic::async_trait]

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a client needs whose servers all say how long their answers are.
+//! The part of HTTP/1.1 that a client needs if every answer has a `content-length`.
 
 use anyhow::{Context, bail};
 use memchr::memmem;
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::load::{self, KEY, Requests};
 
-/// What is asked.
+/// The requests that a client sends.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     pub(super) path: &'static str,
@@ -66,10 +66,13 @@ impl load::Client for Client {
             length += read;
             let mut input = self.input.get(..length).context("what was read")?;
             if read == 0 {
-                bail!("the server left after {:?}", String::from_utf8_lossy(input));
+                bail!(
+                    "the server closed the connection after {:?}",
+                    String::from_utf8_lossy(input)
+                );
             }
             while let Some((answer, rest)) = answer(input)? {
-                left = left.checked_sub(1).context("more answers than questions")?;
+                left = left.checked_sub(1).context("more answers than requests")?;
                 denied.get_or_insert_with(|| memmem::find(answer, DENIED).is_some());
                 input = rest;
             }
@@ -81,7 +84,7 @@ impl load::Client for Client {
     }
 }
 
-/// The first answer, once it is complete, and what follows it.
+/// The first answer, once it is complete, and the rest.
 fn answer(input: &[u8]) -> anyhow::Result<Option<(&[u8], &[u8])>> {
     let Some(end) = memmem::find(input, b"\r\n\r\n") else { return Ok(None) };
     let head = &input[..end];

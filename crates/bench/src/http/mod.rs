@@ -47,7 +47,7 @@ const TRAFFIC: [Traffic; 4] = [
     Traffic { name: "denied, 1M keys", is_denied: true, keys: MANY },
 ];
 
-/// Everything, at each depth of pipelining, and then with Redis.
+/// Measures all traffic at each depth of pipelining, and then with Redis.
 pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
     pin_to(LOADS_CORE)?;
     let time = Duration::try_from_secs_f64(seconds)?;
@@ -55,7 +55,7 @@ pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
     let servers = start(throttlecrab.as_deref())?;
     for (contestant, server) in servers.iter().filter(|(it, _)| *it == Contestant::Ours) {
         for traffic in TRAFFIC {
-            eprintln!("{} meets the keys: {} ...", contestant.name(), traffic.name);
+            eprintln!("{} creates the keys: {} ...", contestant.name(), traffic.name);
             meet_all_keys(server, &contestant.load(traffic, 16))?;
         }
     }
@@ -81,7 +81,7 @@ fn start(throttlecrab: Option<&Path>) -> anyhow::Result<Vec<(Contestant, Running
     Ok(servers)
 }
 
-/// Interleaved, so that all of them suffer alike from whatever else runs on the machine.
+/// Rounds are interleaved, so that other load on the machine affects all contestants alike.
 fn in_turns(
     servers: &[(Contestant, Running)],
     depth: usize,

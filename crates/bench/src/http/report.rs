@@ -1,4 +1,4 @@
-//! What was measured, beside the targets.
+//! Prints the results of the HTTP benchmark beside its targets.
 
 use super::{Contestant, Traffic};
 use crate::load::Measured;
@@ -8,7 +8,7 @@ use crate::table;
 /// The share of hyper's requests per second, one at a time and 16 at a time.
 const OF_BARE: f64 = 0.85;
 const OF_BARE_PIPELINED: f64 = 0.40;
-/// The multiple of throttlecrab's.
+/// The multiple of throttlecrab's requests per second.
 const OF_THROTTLECRAB: f64 = 1.4;
 /// Microseconds per decision in Redis.
 const CPU_WITH_REDIS: f64 = 18.0;
@@ -37,7 +37,7 @@ pub(super) fn print(depth: usize, rows: &[(Traffic, Contestant, Vec<Measured>)])
     println!("\nAimed at: {of_bare:.2} of hyper's, {OF_THROTTLECRAB:.2} of throttlecrab's.");
 }
 
-/// The same with Redis, where there is nobody to compare with.
+/// The same with Redis, without anything to compare with.
 pub(super) fn print_redis(rows: &[(String, Measured)]) {
     let nobody = || ["-".to_owned(), "-".to_owned()];
     let lines: Vec<_> =

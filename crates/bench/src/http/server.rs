@@ -1,4 +1,4 @@
-//! The servers, each in a process of its own.
+//! The HTTP servers under measurement, each in its own process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ policies:
   - { name: tight, key: [key], limits: [1/day] }
 ";
 
-/// Starts one of our own: `bare`, `ours`, or ours with the store at a URL.
+/// Starts one of our servers: `bare`, `ours`, or ours with the store at a URL.
 pub(super) fn start(name: &str) -> anyhow::Result<Running> {
     Running::ours(&["http", name])
 }
@@ -29,7 +29,7 @@ pub(super) fn start_throttlecrab(program: &Path) -> anyhow::Result<Running> {
     Running::peer(program, &arguments, port)
 }
 
-/// Runs one of our own for as long as the process lives.
+/// Runs one of our servers until the process ends.
 pub(crate) fn serve(name: &str) -> anyhow::Result<()> {
     pin_to(SERVERS_CORE)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! Tidegate: callers that each wait for their decision before they ask for the next one.
+//! Load on Tidegate with Redis: callers that each wait for a decision before they request the next.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -13,16 +13,16 @@ use tokio::runtime::{Builder, Runtime};
 use super::{Result, warm_up};
 use crate::stopwatch::Stopwatch;
 
-/// How many ask at the same time, unless said.
+/// The default number of concurrent callers.
 pub(super) const CALLERS: u64 = 64;
-/// As many as redis-benchmark has under way: 50 clients with 16 requests each.
+/// As many requests as redis-benchmark has in flight: 50 clients with 16 requests each.
 pub(super) const AS_MANY: u64 = 800;
 
-/// What is asked.
+/// A load of decisions.
 #[derive(Clone)]
 pub(super) struct Load {
     pub(super) kind: AlgorithmKind,
-    /// Threads that share the callers, each with a runtime and connections of its own, as a server has.
+    /// Threads that share the callers, each with its own runtime and connections, like a server's.
     pub(super) workers: u64,
     pub(super) callers: u64,
     pub(super) keys: u64,
@@ -56,7 +56,7 @@ pub(super) fn run(load: &Load, cpu: impl Fn() -> u64) -> anyhow::Result<Result> 
     Ok(Result { cpu, a_second: decisions / seconds })
 }
 
-/// One worker's part: warms up, waits in line for the others, and asks.
+/// One worker's part: warms up, waits for the other workers, and runs its callers.
 fn work(load: &Load, line: &Barrier, runtime: &Runtime) -> anyhow::Result<Outcome> {
     runtime.block_on(async {
         let quota = generous(load.kind, load.keys);
@@ -70,13 +70,13 @@ fn work(load: &Load, line: &Barrier, runtime: &Runtime) -> anyhow::Result<Outcom
     })
 }
 
-/// What became of the requests over a limit.
+/// The shares of requests that were denied and that reached Redis.
 pub(super) struct Share {
     pub(super) denied: f64,
     pub(super) asked: f64,
 }
 
-/// Ten sources that come a hundred times as often as they may.
+/// Ten sources at a hundred times their limit.
 pub(super) fn share_that_reaches_redis(
     redis: &Redis,
     kind: AlgorithmKind,
@@ -98,14 +98,14 @@ fn limiter(
     url: &str,
 ) -> anyhow::Result<Limiter<RedisStore>> {
     let config: RedisConfig = url.parse()?;
-    // This measures throughput, not patience.
+    // This measures throughput, so the deadline is generous.
     let store = RedisStore::builder(config).deadline(Duration::from_secs(5)).build();
     let limiter = Limiter::builder().limit(quota).algorithm(kind).precision(precision);
     Ok(limiter.store(store).build()?)
 }
 
-/// Nobody reaches it. A bucket of many takes so long to fill that its key is still there when the
-/// next request comes.
+/// A limit that is never reached. With many keys, a bucket fills up so slowly that its key still exists
+/// at the next request.
 const fn generous(kind: AlgorithmKind, keys: u64) -> &'static str {
     match kind {
         AlgorithmKind::TokenBucket if keys > 1 => "500/hour burst 1000",
@@ -142,7 +142,7 @@ async fn drive(
     sum
 }
 
-/// One caller, for as long as there is something left to ask.
+/// One caller, until all decisions were made.
 async fn call(
     limiter: Arc<Limiter<RedisStore>>,
     left: Arc<AtomicU64>,
@@ -162,7 +162,7 @@ async fn call(
         outcome.denied += u64::from(!decision.is_allowed());
         outcome.asked += u64::from(decision.source() == DecisionSource::Store);
         outcome.fallbacks += u64::from(decision.source() == DecisionSource::Fallback);
-        // A caller that is answered at once lets others ask, too.
+        // A caller that gets its answer immediately yields to the others.
         if matches!(decision.source(), DecisionSource::DenyCache | DecisionSource::Lease) {
             tokio::task::yield_now().await;
         }

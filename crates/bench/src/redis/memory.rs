@@ -1,4 +1,4 @@
-//! What a key takes in Redis.
+//! Measures the memory of a key in Redis.
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ fn measure(kind: AlgorithmKind, keys: u64, requests: u64) -> anyhow::Result<f64>
         let config: RedisConfig = redis.url().parse()?;
         let store = RedisStore::builder(config).deadline(std::time::Duration::from_secs(5)).build();
         let quota = match kind {
-            // Slow enough for keys to be there when they are counted.
+            // Slow enough for all keys to exist when they are counted.
             AlgorithmKind::TokenBucket => "10/hour burst 1000",
             _ => "1000/hour",
         };
         let limiter =
             Arc::new(Limiter::builder().limit(quota).algorithm(kind).store(store).build()?);
-        // The script and the connections are there before the first key.
+        // Loads the script and opens the connections before the first key.
         let _ = limiter.check_n(&u64::MAX, Cost::PEEK).await;
         let before = redis.used_memory();
         let fillers: Vec<_> = (0..64)

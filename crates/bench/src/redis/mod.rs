@@ -1,5 +1,4 @@
-//! Decisions in Redis: what they cost it, and how many there are per second, beside the scripts
-//! that everyone writes first.
+//! Measures decisions in Redis: their cost for Redis and their rate, beside the usual scripts.
 
 mod callers;
 mod memory;
@@ -12,7 +11,7 @@ use tidegate_testkit::{Cluster, Redis};
 use self::callers::{AS_MANY, CALLERS, Load};
 use crate::table;
 
-/// What one contestant reached.
+/// The results of one contestant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Result {
     /// Microseconds of Redis's processor time.
@@ -26,12 +25,12 @@ const LEASED: Precision = Precision::Leased { max_over_permille: 50 };
 /// The number of keys that requests are spread over.
 const KEYS: u64 = 100_000;
 
-/// How many decisions go unmeasured first: so many that nearly every key exists.
+/// How many decisions warm up, so that nearly every key exists.
 fn warm_up(keys: u64, decisions: u64) -> u64 {
     (3 * keys).max(decisions / 4)
 }
 
-/// Everything whose name contains `only`, once for each round.
+/// Runs every measurement whose name contains `only`, once in each round.
 pub(crate) fn compare(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
     uniform(rounds, decisions, only)?;
     hot_key(rounds, decisions, only)?;
@@ -40,7 +39,7 @@ pub(crate) fn compare(rounds: usize, decisions: u64, only: &str) -> anyhow::Resu
     memory::compare(only)
 }
 
-/// The algorithms for which a measurement was asked for.
+/// The algorithms whose measurement was requested.
 fn wanted<'a>(
     kinds: &'a [AlgorithmKind],
     what: &'a str,
@@ -64,7 +63,7 @@ fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, kind, KEYS, decisions)?);
-            // Each among its own keys only.
+            // Each contestant has its own keys.
             redis.command(&["FLUSHALL"]);
             let (callers, precision, url) = (CALLERS, EXACT, redis.url());
             let load = Load { kind, workers: 1, callers, keys: KEYS, decisions, precision, url };
@@ -80,7 +79,7 @@ fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One key that everybody wants.
+/// One key that all callers use.
 fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
     let redis = Redis::start();
     let kinds =
@@ -106,7 +105,7 @@ fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How the one key is asked for.
+/// How callers use the one key.
 const WAYS: [(&str, u64, u64, Precision); 5] = [
     ("64 callers", 1, CALLERS, EXACT),
     ("64 callers, 2 workers", 2, CALLERS, EXACT),

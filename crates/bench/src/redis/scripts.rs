@@ -1,4 +1,4 @@
-//! The scripts that everyone writes first, run by redis-benchmark.
+//! The usual rate limit scripts, run by redis-benchmark.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use tidegate_testkit::Redis;
 
 use super::{Result, warm_up};
 
-/// A script and its arguments: limits that nobody reaches, whether they have one key or share many.
+/// A script and its arguments: limits that are never reached, with one key or with many.
 fn script(kind: AlgorithmKind, keys: u64) -> anyhow::Result<(&'static str, [&'static str; 2])> {
     Ok(match kind {
         AlgorithmKind::FixedWindow => {
@@ -29,7 +29,7 @@ fn script(kind: AlgorithmKind, keys: u64) -> anyhow::Result<(&'static str, [&'st
     })
 }
 
-/// Runs a script as often as asked, over this many keys.
+/// Runs a script this often, over this many keys.
 pub(super) fn run(
     redis: &Redis,
     kind: AlgorithmKind,
@@ -39,7 +39,7 @@ pub(super) fn run(
     redis.command(&["FLUSHALL"]);
     let (text, arguments) = script(kind, keys)?;
     let sha = redis.command(&["SCRIPT", "LOAD", text]).text();
-    // Once unmeasured, so that keys exist.
+    // A first run without measurement creates the keys.
     benchmark(redis, &sha, arguments, keys, warm_up(keys, decisions))?;
     let before = redis.cpu_micros();
     let a_second = benchmark(redis, &sha, arguments, keys, decisions)?;
@@ -61,8 +61,8 @@ fn benchmark(
     redis_benchmark(redis, &[&options[..], &command[..]].concat())
 }
 
-/// Round trips per second of one connection that waits for each: no decision that has to ask Redis
-/// can be faster.
+/// Round trips per second of one connection that waits for each: no decision in Redis can be
+/// faster.
 pub(super) fn round_trips(redis: &Redis) -> anyhow::Result<f64> {
     redis_benchmark(redis, &["-n", "50000", "-c", "1", "PING"])
 }

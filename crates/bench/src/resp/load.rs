@@ -1,4 +1,4 @@
-//! As much of the Redis protocol as a client needs that knows the answers.
+//! The part of the Redis protocol that a client needs if it knows the answers.
 
 use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use crate::load::{self, KEY, Requests};
 
-/// What is asked.
+/// The command that a client sends.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     /// The command, with `KEY` where the key is.
@@ -23,7 +23,7 @@ impl load::Load for Load {
         let (lines, says_denied): (_, &[u8]) = match self.command {
             "PING" => (1, b"-"),
             command if command.starts_with("RL.") => (8, b"*6\r\n:0"),
-            // redis-cell says whether it limits, throttlecrab whether it allows.
+            // redis-cell answers whether it limits, throttlecrab whether it allows.
             command if command.starts_with("CL.") => (6, b"*5\r\n:1"),
             _ => (6, b"*5\r\n:0"),
         };
@@ -83,7 +83,7 @@ impl load::Client for Client {
             }
             denied.get_or_insert(input.starts_with(self.says_denied));
             let lines = input.iter().filter(|byte| **byte == b'\n').count();
-            left = left.checked_sub(lines).context("more answers than questions")?;
+            left = left.checked_sub(lines).context("more answers than commands")?;
         }
         Ok(denied == Some(true))
     }

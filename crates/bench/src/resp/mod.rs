@@ -48,7 +48,7 @@ const TRAFFIC: &[Traffic] = &[
 ];
 
 const ALLOWED: &str = "CL.THROTTLE KEY 100000000 100000000 60";
-/// Each key comes rarely, and its bucket must not be full again by then: a full one is forgotten.
+/// Each key comes rarely, and its bucket must not be full again by then: a full bucket is dropped.
 const ALLOWED_EACH: &str = "CL.THROTTLE KEY 100000 1 60";
 const DENIED: &str = "CL.THROTTLE KEY 0 1 36000";
 
@@ -61,7 +61,7 @@ const fn traffic(
     Traffic { name, contestant, command, keys }
 }
 
-/// Everything whose name contains `only`, at each depth of pipelining or at one.
+/// Runs all traffic whose name contains `only`, at each depth of pipelining or at one.
 pub(crate) fn compare(
     rounds: usize,
     seconds: f64,
@@ -76,7 +76,7 @@ pub(crate) fn compare(
         let ping = Load { command: "PING", keys: 1, depth };
         let mut floor = Vec::new();
         let mut measured: Vec<Vec<Measured>> = servers.iter().map(|_| Vec::new()).collect();
-        // Interleaved, so that all of them suffer alike from whatever else runs on the machine.
+        // Interleaved, so that other load on the machine affects all contestants alike.
         for round in 1..=rounds {
             eprintln!("-P {depth}, round {round} of {rounds} ...");
             floor.push(run(&bare, &ping, time)?);
@@ -90,7 +90,7 @@ pub(crate) fn compare(
     Ok(())
 }
 
-/// A server for each kind of traffic, which knows the keys of that and no others.
+/// A server for each kind of traffic, which only has the keys of that traffic.
 fn start(only: &str) -> anyhow::Result<Vec<(&'static Traffic, Running)>> {
     let throttlecrab = peer("throttlecrab-server");
     let mut servers = Vec::new();
@@ -100,7 +100,7 @@ fn start(only: &str) -> anyhow::Result<Vec<(&'static Traffic, Running)>> {
         }
         let server = traffic.contestant.start(throttlecrab.as_deref())?;
         if traffic.contestant == Contestant::Ours {
-            eprintln!("meeting the keys: {} ...", traffic.name);
+            eprintln!("creating the keys: {} ...", traffic.name);
             meet_all_keys(&server, &traffic.load(64))?;
         }
         servers.push((traffic, server));
@@ -147,9 +147,9 @@ fn row(name: &str, rounds: &[Measured], floor: &[Measured]) -> anyhow::Result<Ve
     Ok(vec![
         name.to_owned(),
         format!("{:.0}", measured.a_second / 1e3),
-        format!("{:.2}", of_bare(|it| it.a_second)?),
+        format!("{:.2}", of_bare(|one| one.a_second)?),
         format!("{:.2}", measured.cpu),
-        format!("{:.2}", of_bare(|it| it.cpu)?),
+        format!("{:.2}", of_bare(|one| one.cpu)?),
         format!("{p50:.0}"),
         format!("{p99:.0}"),
         format!("{p999:.0}"),

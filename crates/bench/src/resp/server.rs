@@ -1,4 +1,4 @@
-//! The servers, each in a process of its own.
+//! The servers of the Redis protocol under measurement, each in its own process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Contestant {
     }
 }
 
-/// Runs one of our own servers for as long as the process lives.
+/// Runs one of our servers until the process ends.
 pub(crate) fn serve(name: &str) -> anyhow::Result<()> {
     pin_to(SERVERS_CORE)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

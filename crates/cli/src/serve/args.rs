@@ -36,7 +36,7 @@ pub(crate) struct ServeCommand {
     /// Where to answer Redis clients: host:port, unix:/path, or off; port 0 picks a free one
     #[arg(long, env = "TIDEGATE_RESP", value_name = "ADDR", default_value = "127.0.0.1:6380")]
     resp: String,
-    /// What clients may do besides asking, separated by commas: refund, reset, or of one listener
+    /// What clients may do besides checks, separated by commas: refund, reset, or on one listener
     /// http:refund, grpc:refund, resp:refund, resp:reset
     #[arg(long, env = "TIDEGATE_ALLOW", value_name = "LIST", default_value = "none")]
     allow: ClientRights,
@@ -92,14 +92,14 @@ pub(crate) struct ServeCommand {
 }
 
 impl ServeCommand {
-    /// Every listener and its address; one that is `off` has none.
+    /// Every listener that is not `off`, and its address.
     pub(super) fn listeners(&self) -> anyhow::Result<Vec<(Transport, ListenAddress)>> {
-        let doors = [
+        let listeners = [
             (Transport::Http, &self.http),
             (Transport::Grpc, &self.grpc),
             (Transport::Resp, &self.resp),
         ];
-        let open = doors.into_iter().filter(|(_, address)| *address != "off");
+        let open = listeners.into_iter().filter(|(_, address)| *address != "off");
         open.map(|(transport, address)| Ok((transport, address.parse()?))).collect()
     }
 
@@ -109,7 +109,7 @@ impl ServeCommand {
         chosen.unwrap_or_else(cores)
     }
 
-    /// What listeners put up with.
+    /// The bounds and rights of every listener.
     pub(super) fn config(&self) -> anyhow::Result<ListenerConfig> {
         let password = secret(self.resp_password_file.as_deref(), "TIDEGATE_RESP_PASSWORD")?;
         Ok(ListenerConfig {
@@ -130,32 +130,32 @@ impl ServeCommand {
 /// From a file or from the environment. Never from the command line, where every user of the
 /// machine can read it.
 pub(super) fn secret(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<String>> {
-    let (place, secret) = match file {
+    let (origin, secret) = match file {
         None => match std::env::var(variable) {
             Ok(secret) if !secret.is_empty() => (variable.to_owned(), secret),
             _ => return Ok(None),
         },
         Some(path) => {
-            let place = path.display().to_string();
+            let origin = path.display().to_string();
             let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the secret in {place}"))?;
-            (place, text.trim_end_matches(['\r', '\n']).to_owned())
+                .with_context(|| format!("cannot read the secret in {origin}"))?;
+            (origin, text.trim_end_matches(['\r', '\n']).to_owned())
         }
     };
     match secret.chars().count() {
-        0 => bail!("{place} is empty: expected a secret"),
+        0 => bail!("{origin} is empty: expected a secret"),
         length @ 1..SHORTEST_SECRET => bail!(
-            "{place}: a secret of {length} characters: expected at least {SHORTEST_SECRET}, such as \
+            "{origin}: a secret of {length} characters: expected at least {SHORTEST_SECRET}, such as \
              from: openssl rand -hex 16"
         ),
         _ => Ok(Some(secret)),
     }
 }
 
-/// A shorter one can be guessed.
+/// A shorter secret can be guessed.
 const SHORTEST_SECRET: usize = 16;
 
-/// Where certificates are.
+/// The options for TLS on the listeners.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsArgs {
@@ -165,8 +165,8 @@ pub(crate) struct TlsArgs {
     /// The certificate's private key (PEM)
     #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Only let in clients with a certificate issued by one of these (PEM). It makes nobody an
-    /// operator: see --admin-client-ca
+    /// Only accept clients with a certificate issued by one of these (PEM). It does not make them
+    /// operators: see --admin-client-ca
     #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 }
@@ -176,7 +176,7 @@ impl TlsArgs {
         self.load_with(self.tls_client_ca.as_ref())
     }
 
-    /// The same certificate for a listener whose clients have others.
+    /// The same server certificate, for a listener whose clients' certificates are by `client_ca`.
     pub(super) fn load_with(
         &self,
         client_ca: Option<&PathBuf>,
@@ -200,16 +200,16 @@ impl TlsArgs {
     }
 }
 
-/// What clients may do.
+/// The options that bound what clients can use.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Bounds")]
 pub(crate) struct BoundArgs {
-    /// The most connections per listener; for others, the client that has the most gives one up
+    /// The most connections per listener; beyond that, the client that has the most gives one up
     #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS", value_name = "N", default_value_t = 10_000,
         value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
-    /// How many of them one client keeps when all are taken, whatever it does with them; a tenth by
-    /// default, and then not for loopback addresses
+    /// How many of them one client keeps when all are taken, busy or idle. Defaults to a tenth, except
+    /// for loopback addresses
     #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS_PER_CLIENT", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..))]
     max_connections_per_client: Option<u32>,
@@ -221,7 +221,7 @@ pub(crate) struct BoundArgs {
     #[arg(long, env = "TIDEGATE_BODY_TIMEOUT", value_name = "TIME", default_value = "5s",
         value_parser = timeout)]
     body_timeout: Duration,
-    /// How long a connection may be silent between requests
+    /// How long a connection may be idle between requests
     #[arg(long, env = "TIDEGATE_IDLE_TIMEOUT", value_name = "TIME", default_value = "1m",
         value_parser = timeout)]
     idle_timeout: Duration,
@@ -229,7 +229,7 @@ pub(crate) struct BoundArgs {
     #[arg(long, env = "TIDEGATE_MAX_BODY", value_name = "BYTES", default_value_t = 65_536,
         value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     max_body: u32,
-    /// How long to go on after SIGTERM with /readyz failing, so that load balancers can turn away
+    /// How long to keep serving after SIGTERM with /readyz failing, so that load balancers move away
     #[arg(long, env = "TIDEGATE_DRAIN_DELAY", value_name = "TIME", default_value = "0s",
         value_parser = span)]
     drain_delay: Duration,
@@ -243,7 +243,7 @@ impl BoundArgs {
     fn config(&self) -> ListenerConfig {
         ListenerConfig {
             max_connections: self.max_connections as usize,
-            max_connections_per_client: self.max_connections_per_client.map(|it| it as usize),
+            max_connections_per_client: self.max_connections_per_client.map(|most| most as usize),
             header_timeout: self.header_timeout,
             body_timeout: self.body_timeout,
             idle_timeout: self.idle_timeout,
@@ -264,7 +264,7 @@ fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time span in which something can happen.
+/// A time span that is long enough for a timeout.
 fn timeout(text: &str) -> Result<Duration, String> {
     match span(text)? {
         span if span < SHORTEST => Err(format!("expected at least {SHORTEST:?}")),
@@ -273,5 +273,5 @@ fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Anything longer is a mistake.
+/// A longer time is a mistake.
 const LONGEST: Duration = Duration::from_secs(86_400);

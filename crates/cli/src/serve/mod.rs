@@ -1,4 +1,4 @@
-//! `tidegate serve`: the server.
+//! `tidegate serve`: starts the server, follows its files, and stops it on a signal.
 
 mod args;
 mod eviction;
@@ -47,23 +47,23 @@ impl ServeCommand {
             Ok(None) => self.gateway.demo()?,
             Err(problems) => return Ok(print_problems(&problems)),
         };
-        // Compiled once to see where the counters are, which decides how it is compiled for good.
+        // Compiled here to find out where the counters are; the server compiles it for that store.
         let plan = match source.as_ref().map(Plan::compile).transpose() {
             Ok(plan) => plan,
             Err(problems) => return Ok(print_problems(&problems)),
         };
-        let fits = plan
+        let key_check = plan
             .as_ref()
             .and_then(|plan| redis_config(self.store.as_deref(), plan))
             .map(SharedKeyCheck);
-        if let (Some(fits), Some(plan), Some(source)) = (&fits, &plan, &source)
-            && let Err(error) = fits.check(plan)
+        if let (Some(key_check), Some(plan), Some(source)) = (&key_check, &plan, &source)
+            && let Err(error) = key_check.check(plan)
         {
             return Ok(print_problems(&FileProblems::of(source, error.to_string())));
         }
-        let fits = fits.map(Arc::new);
+        let key_check = key_check.map(Arc::new);
         let (store, about) = self.open_store(plan.as_ref())?;
-        // For signals and files. The workers have runtimes of their own.
+        // For signals and files. The workers have their own runtimes.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
         let code = runtime.block_on(async {
@@ -71,11 +71,11 @@ impl ServeCommand {
                 StoreChoice::Memory(store) => self.serve(source, *store, about, None).await,
                 StoreChoice::Redis(store) => {
                     let about = about + &store_warnings(&store).await;
-                    self.serve(source, *store, about, fits).await
+                    self.serve(source, *store, about, key_check).await
                 }
             }
         });
-        // A file that is still being read is not waited for.
+        // Do not wait for a file that is still being read.
         runtime.shutdown_background();
         log::finish();
         code
@@ -86,7 +86,7 @@ impl ServeCommand {
         source: Option<PolicySource>,
         store: S,
         about: String,
-        fits: Option<Arc<SharedKeyCheck>>,
+        key_check: Option<Arc<SharedKeyCheck>>,
     ) -> anyhow::Result<ExitCode> {
         let shared_by = store.shared_secret().map(|_| self.expected_nodes);
         let app = match &source {
@@ -108,7 +108,7 @@ impl ServeCommand {
             None => (app, None),
         };
         let app = Arc::new(app);
-        fits.iter().for_each(|fits| app.add_follower(fits));
+        key_check.iter().for_each(|key_check| app.add_follower(key_check));
         let (workers, mut config) = (self.workers(), self.config()?);
         let (addresses, gateway) = (self.listeners()?, self.gateway.prepare(app.limiter().plan())?);
         gateway.iter().for_each(|gateway| gateway.follow_reloads(&app));
@@ -122,16 +122,17 @@ impl ServeCommand {
         config.max_connections = needs.allowed_connections();
         let tls = self.tls.load()?.map(Arc::new);
         let mut server = Server::new(Arc::clone(&app), config.clone(), workers);
-        let mut doors = Vec::new();
+        let mut listeners = Vec::new();
         for (transport, address) in addresses {
-            doors.push((transport, server.open(transport, &address, tls.clone())?));
+            listeners.push((transport, server.open(transport, &address, tls.clone())?));
         }
-        let gateways = gateway.map(|it| it.open(&mut server, tls.as_ref())).transpose()?;
+        let gateways =
+            gateway.map(|gateway| gateway.open(&mut server, tls.as_ref())).transpose()?;
         let gateways = gateways.unwrap_or_default();
-        if doors.is_empty() && gateways.is_empty() {
+        if listeners.is_empty() && gateways.is_empty() {
             bail!("every listener is off: expected an address for one of them, or --upstream");
         }
-        // Before the first line is printed: anyone who has read it may send a signal.
+        // Before the startup message is printed: its reader may send a signal.
         let mut stop = StopSignals::new().context("cannot listen for signals")?;
         let file = self.config.as_deref().zip(source.as_ref());
         let reload =
@@ -149,13 +150,13 @@ impl ServeCommand {
         if app.limiter().store().shared_secret().is_some() {
             tokio::spawn(log_eviction_changes(Arc::clone(&app)));
         }
-        // The task that follows the board reports what is wrong with it.
+        // The task that follows the settings reports errors.
         let _ = app.catch_up().await;
         tokio::spawn(Arc::clone(&app).follow_settings());
         tokio::spawn(Arc::clone(&app).follow_instances(self.expected_nodes));
         let admin = self.operate.open(&app, admin_tls.or(tls), reload, &about).await?;
-        let greeting = StartupMessage {
-            listeners: &doors,
+        let startup = StartupMessage {
+            listeners: &listeners,
             gateways: &gateways,
             admin,
             cert: self.tls.cert().map(AsRef::as_ref),
@@ -167,16 +168,16 @@ impl ServeCommand {
             config: self.config.as_deref(),
             plan: &app.limiter().plan(),
         };
-        print_startup_message(greeting.text());
+        print_startup_message(startup.text());
 
-        let told = Notify::new();
-        let mut running = std::pin::pin!(server.run(told.notified()));
+        let shutdown = Notify::new();
+        let mut running = std::pin::pin!(server.run(shutdown.notified()));
         tokio::select! {
             ended = &mut running => return ended.map(|()| ExitCode::SUCCESS).map_err(Into::into),
-            () = stop.next() => told.notify_one(),
+            () = stop.next() => shutdown.notify_one(),
         }
         let seconds = (config.drain_delay + config.drain_timeout).as_secs();
-        let message = format!("stopping within {seconds}s; a second signal stops at once");
+        let message = format!("stopping within {seconds}s; a second signal stops immediately");
         log::emit(LogLevel::Info, "stopping", &message, &[]);
         tokio::select! {
             ended = &mut running => ended?,
@@ -189,7 +190,7 @@ impl ServeCommand {
     }
 }
 
-/// The server runs even if the greeting cannot be printed, or nobody takes it.
+/// Prints in the background: the server runs even if standard output is closed or not read.
 fn print_startup_message(text: String) {
     let open = || Some(|text: &[u8]| std::io::stdout().lock().write_all(text).unwrap_or_default());
     if let Ok(writer) = LineWriter::start("greeting", MAX_GREETING, open) {
@@ -197,21 +198,22 @@ fn print_startup_message(text: String) {
     }
 }
 
-/// In bytes.
+/// The most bytes of a startup message.
 const MAX_GREETING: usize = 16 << 20;
 
-/// Logs when the store is lost, why, and when it is back; and when it is too far for a deadline.
+/// Logs when the store is lost and why, when it is back, when its round trip is too long for a
+/// deadline, and when a policy has no room for new keys.
 async fn log_store_changes<S: Store + 'static>(app: Arc<App<S>>) {
-    let (mut said, mut told, mut distance) = (None, HashSet::new(), RoundTripWarning::default());
+    let (mut last_problem, mut reported, mut warning) =
+        (None, HashSet::new(), RoundTripWarning::default());
     loop {
         let round_trip = app.limiter().store_report().round_trip;
-        if let Some(message) =
-            distance.observe(shortest_deadline(&app.limiter().plan()), round_trip)
+        if let Some(message) = warning.observe(shortest_deadline(&app.limiter().plan()), round_trip)
         {
             log::emit(LogLevel::Warn, "store_far", &message, &[]);
         }
         let problem = app.limiter().store_problem();
-        match (&said, &problem) {
+        match (&last_problem, &problem) {
             (before, Some(problem)) if before.as_ref() != Some(problem) => {
                 let message = format!("deciding without the store: {problem}");
                 log::emit(LogLevel::Warn, "store_lost", &message, &[]);
@@ -221,9 +223,9 @@ async fn log_store_changes<S: Store + 'static>(app: Arc<App<S>>) {
             }
             _ => {}
         }
-        said = problem;
+        last_problem = problem;
         for policy in app.overflowing().await {
-            if told.insert(policy.clone()) {
+            if reported.insert(policy.clone()) {
                 let message = format!("{policy}: no room for new keys, {SHARED}");
                 log::emit(LogLevel::Warn, "overflow", &message, &[("policy", &policy)]);
             }
@@ -232,8 +234,8 @@ async fn log_store_changes<S: Store + 'static>(app: Arc<App<S>>) {
     }
 }
 
-/// Reloads the policies when their file changes, and when somebody asks for it. `names_store` is
-/// whether the file says where the counters are.
+/// Reloads the policies when their file changes, and on request. `names_store` is whether the file,
+/// and not the command line, chooses the store.
 fn follow_policies<S: Store + 'static>(
     app: &Arc<App<S>>,
     path: &Path,
@@ -245,7 +247,7 @@ fn follow_policies<S: Store + 'static>(
     let (app, at_first) = (Arc::clone(app), configured_store(&app.limiter().plan()));
     tokio::spawn(reloader.follow(move |reloaded| match reloaded {
         ReloadOutcome::Refused(problems) => {
-            let stay = "refused; the policies before it stay in effect";
+            let stay = "refused; the previous policies stay in effect";
             let message = format!("{problems}\n{name}: {stay}");
             log::emit(LogLevel::Warn, "reload_refused", &message, &[("file", &name)]);
         }
@@ -261,7 +263,7 @@ fn follow_policies<S: Store + 'static>(
         }
         ReloadOutcome::FilesRefused(problems) => {
             let (problems, stays) =
-                (problems.join("\n"), "refused; what was in it before stays in use");
+                (problems.join("\n"), "refused; its previous content stays in use");
             let message = format!("{problems}\n{name}: a file that it names is {stays}");
             log::emit(LogLevel::Warn, "files_refused", &message, &[("file", &name)]);
         }
@@ -270,20 +272,20 @@ fn follow_policies<S: Store + 'static>(
     request
 }
 
-/// Where a file wants its counters.
+/// The store that a file configures.
 fn configured_store(plan: &Plan) -> String {
     plan.settings().store().unwrap_or("memory").to_owned()
 }
 
-const STORE_STAYS: &str = "the counters stay where they are: another store takes effect when the \
-    server is started again";
+const STORE_STAYS: &str = "the counters stay where they are: another store takes effect \
+    after a restart";
 
-/// The same for certificates.
+/// Reloads certificates when their files change, and when the returned handle is notified.
 fn follow_certificates(tls: Arc<ListenerTls>) -> Arc<Notify> {
     let wake = tls.wake();
     tokio::spawn(tls.follow(move |reloaded| match reloaded {
         TlsReloadOutcome::Refused(error) => {
-            let message = format!("{error}\nTLS: refused; the certificate before it stays in use");
+            let message = format!("{error}\nTLS: refused; the previous certificate stays in use");
             log::emit(LogLevel::Warn, "certificate_refused", &message, &[]);
         }
         TlsReloadOutcome::Changed => {
@@ -294,6 +296,6 @@ fn follow_certificates(tls: Arc<ListenerTls>) -> Arc<Notify> {
     wake
 }
 
-const SHARED: &str = "which share counters until others are forgotten; --max-memory makes more room, \
-    and a key that nobody can make up needs less";
+const SHARED: &str = "which share counters until others expire; --max-memory makes more room, and a \
+    key that callers cannot invent needs less";
 const STORE_CHECK_INTERVAL: Duration = Duration::from_millis(500);

@@ -2,21 +2,21 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What needs files.
+/// Everything that needs open files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenFileNeeds {
     /// Connections of each listener.
     pub(super) connections: usize,
     /// Listeners, each of which may be full at the same time as the others.
     pub(super) listeners: usize,
-    /// Connections of operators, which are not to wait for those of clients.
+    /// Connections of operators, which must not wait for those of clients.
     pub(super) operators: usize,
     pub(super) workers: usize,
 }
 
 impl OpenFileNeeds {
-    /// Asks the system for as many files as connections may need, and returns how many connections
-    /// it allows for each listener. A tenth as many may wait for a seat.
+    /// Raises the limit of open files as far as needed and allowed, and returns how many connections
+    /// each listener can have. A tenth as many again can wait.
     pub(super) fn allowed_connections(self) -> usize {
         let waiting = (self.connections / 10).max(8);
         let needed = self.connections.saturating_add(waiting).saturating_mul(self.listeners);
@@ -27,20 +27,21 @@ impl OpenFileNeeds {
         };
         let raised = current.max(needed.min(most));
         if raised > current {
-            // Fewer than wanted is no reason to refuse: connections beyond that wait.
+            // A lower limit than needed is not an error: connections beyond it wait.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit });
         }
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         self.share_of(usize::try_from(files).unwrap_or(usize::MAX))
     }
 
-    /// What one listener gets of so many files. At least half of them are for clients.
+    /// The connections of one listener, given this many files. At least half of the files are for
+    /// clients.
     fn share_of(self, files: usize) -> usize {
         let for_clients = files.saturating_sub(self.reserved()).max(files / 2);
         self.connections.min(for_clients / self.listeners.max(1)).max(1)
     }
 
-    /// For the store, for operators and for ourselves.
+    /// Files for the store, for operators and for the process itself.
     const fn reserved(self) -> usize {
         let workers = self.workers.saturating_mul(RESERVED_FOR_A_WORKER);
         RESERVED.saturating_add(self.operators).saturating_add(workers)

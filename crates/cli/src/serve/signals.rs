@@ -1,4 +1,4 @@
-//! The signals of a server.
+//! The signals that stop a server or make it reload.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use tidegate_server::ReloadRequest;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
-/// The signals that end a server: the first one gracefully, the second one at once.
+/// The signals that end a server: the first one gracefully, the second one immediately.
 pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -20,7 +20,7 @@ impl StopSignals {
         Ok(Self { terminate, interrupt })
     }
 
-    /// Waits for the next of them.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -29,7 +29,7 @@ impl StopSignals {
     }
 }
 
-/// Has the policies and the certificates reloaded on every SIGHUP.
+/// Reloads the policies and the certificates on every SIGHUP.
 pub(super) fn reload_on_hangup(
     policies: Option<ReloadRequest>,
     certificates: Vec<Arc<Notify>>,

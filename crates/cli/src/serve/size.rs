@@ -1,4 +1,4 @@
-//! Sizes of memory, as people write them.
+//! Reads and shows sizes of memory, such as `512MiB`.
 
 /// `512MiB`, `4GiB`, `1500MB` or a number of bytes.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
@@ -40,7 +40,7 @@ const UNITS: [(&str, u64); 10] = [
     ("TB", 1_000_000_000_000),
 ];
 
-/// Less holds too few keys to be meant.
+/// A smaller store holds too few keys to be intended.
 const LEAST: u64 = 1 << 20;
 const MOST: u64 = 64 << 40;
 

@@ -1,4 +1,4 @@
-//! What `serve` says when it starts: what an operator would ask.
+//! The message that `serve` prints when it starts: addresses, store, configuration and policies.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,22 +9,22 @@ use tidegate_server::{BoundAddress, ListenerConfig, Transport};
 
 use crate::validate::hints;
 
-/// What there is to say.
+/// Everything that the startup message reports.
 pub(super) struct StartupMessage<'a> {
     pub(super) listeners: &'a [(Transport, BoundAddress)],
-    /// Where requests are passed on.
+    /// The addresses of the gateway.
     pub(super) gateways: &'a [BoundAddress],
-    /// Where operators are answered.
+    /// The URL of the admin listener.
     pub(super) admin: Option<String>,
     /// The certificate, if TLS is on.
     pub(super) cert: Option<&'a Path>,
     pub(super) workers: usize,
     pub(super) bounds: &'a ListenerConfig,
-    /// Where the counters are, and anything else to say about them.
+    /// Where the counters are, with notes and warnings about them.
     pub(super) store: &'a str,
     /// Where traces go, if anywhere.
     pub(super) traces: Option<&'a str>,
-    /// How many instances share the limits, if others do.
+    /// How many instances share the limits, if the store can be shared.
     pub(super) shared_by: Option<u32>,
     pub(super) config: Option<&'a Path>,
     pub(super) plan: &'a Plan,
@@ -33,11 +33,11 @@ pub(super) struct StartupMessage<'a> {
 impl StartupMessage<'_> {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        for door in self.listeners {
-            let _ = writeln!(text, "listening on {}", self.url(door));
+        for listener in self.listeners {
+            let _ = writeln!(text, "listening on {}", self.url(listener));
         }
-        for place in self.gateways {
-            let _ = writeln!(text, "gateway on {}", self.url(&(Transport::Http, place.clone())));
+        for bound in self.gateways {
+            let _ = writeln!(text, "gateway on {}", self.url(&(Transport::Http, bound.clone())));
         }
         if let Some(admin) = &self.admin {
             let _ = writeln!(text, "admin on {admin}");
@@ -56,29 +56,27 @@ impl StartupMessage<'_> {
             let _ = writeln!(text, "traces: {traces}");
         }
         let _ = match self.config {
-            Some(path) => writeln!(
-                text,
-                "config: {}, in effect when it changes and on SIGHUP",
-                path.display()
-            ),
+            Some(path) => {
+                writeln!(text, "config: {}, reloaded when it changes and on SIGHUP", path.display())
+            }
             None => writeln!(text, "config: a demo; tidegate init prints a file for --config"),
         };
         self.policies(&mut text);
-        // The demo is ours, and not to be improved.
+        // Hints are for the user's own file.
         if self.config.is_some() {
             text += &hints(self.plan);
         }
-        if let Some(door) =
+        if let Some(listener) =
             self.listeners.iter().find(|(transport, _)| *transport == Transport::Http)
         {
-            let _ = writeln!(text, "try: {}", self.try_it(door));
+            let _ = writeln!(text, "try: {}", self.try_it(listener));
         }
         text
     }
 
-    fn url(&self, (transport, place): &(Transport, BoundAddress)) -> String {
+    fn url(&self, (transport, bound): &(Transport, BoundAddress)) -> String {
         let scheme = transport.scheme(self.cert.is_some());
-        match place {
+        match bound {
             BoundAddress::Tcp(address) => format!("{scheme}://{address}"),
             BoundAddress::Unix(path) => format!("{scheme}+unix:{}", path.display()),
         }
@@ -95,18 +93,18 @@ impl StartupMessage<'_> {
         }
     }
 
-    /// A command that asks the first policy with one attribute, or failing that with as many as one
-    /// needs.
-    fn try_it(&self, door: &(Transport, BoundAddress)) -> String {
+    /// A command that checks the first policy whose key is one attribute; if there is none, it sends
+    /// all key attributes of another policy.
+    fn try_it(&self, listener: &(Transport, BoundAddress)) -> String {
         let body = match self.plan.policies().iter().find(|policy| policy.key().len() == 1) {
             Some(policy) => format!(r#"{{"policy": "{}", "key": "alice"}}"#, policy.name()),
             None => format!(r#"{{"attributes": {{{}}}}}"#, example_attributes(self.plan)),
         };
         let trust = self.cert.map(|cert| format!(" --cacert {}", cert.display()));
         let trust = trust.unwrap_or_default();
-        match &door.1 {
+        match &listener.1 {
             BoundAddress::Tcp(_) => {
-                format!("curl -i{trust} {}/v1/check -d '{body}'", self.url(door))
+                format!("curl -i{trust} {}/v1/check -d '{body}'", self.url(listener))
             }
             BoundAddress::Unix(path) => {
                 let (path, scheme) =
@@ -119,12 +117,12 @@ impl StartupMessage<'_> {
     }
 }
 
-/// Attributes that a limit is about, as members of JSON. What a match asks for besides is not
-/// known here, so a policy that asks for nothing else is preferred.
+/// Example key attributes of a policy, as JSON members. The attributes that a `match` needs are not
+/// known here, so a policy that applies without them is preferred.
 fn example_attributes(plan: &Plan) -> String {
     let keys = || plan.policies().iter().map(example_key).filter(|key| !key.is_empty());
-    let met = keys().find(|key| !plan.charges(key, Cost::ONE).charges().is_empty());
-    let key = met.or_else(|| keys().next()).unwrap_or_else(|| vec![("user", "alice")]);
+    let matching = keys().find(|key| !plan.charges(key, Cost::ONE).charges().is_empty());
+    let key = matching.or_else(|| keys().next()).unwrap_or_else(|| vec![("user", "alice")]);
     let members: Vec<_> =
         key.iter().map(|(name, value)| format!(r#""{name}": "{value}""#)).collect();
     members.join(", ")

@@ -1,4 +1,4 @@
-//! Where `serve` keeps its counters.
+//! Chooses and opens the store in which `serve` keeps its counters.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::args::secret;
 use super::{ServeCommand, size};
 use crate::shared_keys::key_templates;
 
-/// The certificates between us and Redis.
+/// The options for TLS connections to Redis.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Redis over TLS")]
 pub(crate) struct RedisTlsArgs {
@@ -28,7 +28,7 @@ pub(crate) struct RedisTlsArgs {
 }
 
 impl RedisTlsArgs {
-    /// A store with these certificates. What would not be used is refused.
+    /// Adds these certificates to the configuration. Refuses certificates that would not be used.
     fn apply(&self, url: &str, mut config: RedisConfig) -> anyhow::Result<RedisConfig> {
         if self.is_set() && !url.starts_with("rediss") {
             bail!(
@@ -66,14 +66,15 @@ fn readable(flag: &str, path: &PathBuf) -> anyhow::Result<()> {
     }
 }
 
-/// Where the counters are.
+/// The store that holds the counters.
 pub(super) enum StoreChoice {
     Memory(Box<MemoryStore>),
     Redis(Box<WorkerStores<RedisStore>>),
 }
 
 impl ServeCommand {
-    /// As the command line says, otherwise as the file does; and anything to say about it.
+    /// Opens the store of the command line, otherwise of the file, and describes it for the startup
+    /// message.
     pub(super) fn open_store(&self, plan: Option<&Plan>) -> anyhow::Result<(StoreChoice, String)> {
         let settings = plan.map(Plan::settings);
         let url = self.store.as_deref().or_else(|| settings.and_then(|settings| settings.store()));
@@ -97,7 +98,7 @@ impl ServeCommand {
                 let (secret, mut about) = (self.secret()?, config.to_string());
                 let builder =
                     RedisStore::builder(config).secret(secret.as_deref().unwrap_or_default());
-                // Names come with the charges.
+                // The builder needs no key format: key names come with the charges.
                 for template in plan.map(key_templates).unwrap_or_default() {
                     about += &format!("\nkeys: {template}");
                 }
@@ -115,32 +116,32 @@ impl ServeCommand {
         }
     }
 
-    /// With the password of the command line, the environment or the file, if there is one. One that
-    /// cannot be read is found now rather than when Redis is asked.
+    /// Adds the password of the command line, the environment or the file, if there is one. It is read
+    /// here so that an unreadable one fails at startup, not at the first connection.
     fn with_password(
         &self,
         config: RedisConfig,
-        said: Option<&SecretText>,
+        configured: Option<&SecretText>,
     ) -> anyhow::Result<RedisConfig> {
-        let file = match (&self.store_password_file, said) {
+        let file = match (&self.store_password_file, configured) {
             (Some(file), _) => Some(file.clone()),
             (None, Some(SecretText::File(file))) => Some(file.clone()),
             _ => None,
         };
-        let variable = match said {
+        let variable = match configured {
             Some(SecretText::Env(name)) if self.store_password_file.is_none() => name,
             _ => "TIDEGATE_STORE_PASSWORD",
         };
-        let password = match said {
+        let password = match configured {
             Some(SecretText::Text(text)) if file.is_none() => Some(text.clone()),
             _ => secret(file.as_deref(), variable)?,
         };
-        let is_missing = matches!(said, Some(SecretText::Env(_))) && password.is_none();
+        let is_missing = matches!(configured, Some(SecretText::Env(_))) && password.is_none();
         if is_missing {
             bail!("store_password: ${variable} is not set: expected the password");
         }
         if password.is_some() && config.has_password() {
-            bail!("two passwords of the store: expected one, in its address or apart from it");
+            bail!("two passwords for the store: expected one, in its URL or separately");
         }
         Ok(match (file, password) {
             (Some(file), _) => config.password_file(file),
@@ -172,7 +173,7 @@ impl ServeCommand {
         }
     }
 
-    /// Whether everybody who can list processes can read the password.
+    /// Whether anyone who can list processes can read the password.
     fn is_password_shown(&self, url: &str) -> bool {
         let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
         let has_password = user.is_some_and(|(user, _)| user.contains(':'));
@@ -180,7 +181,7 @@ impl ServeCommand {
     }
 }
 
-/// Whoever does not mean Redis may mean the one store that has no address.
+/// A URL that is not for Redis may be meant for memory, the one store without a URL.
 fn no_store(url: &str, error: &RedisUrlError) -> anyhow::Error {
     match url.starts_with("redis") {
         true => anyhow!("{error}"),
@@ -188,18 +189,18 @@ fn no_store(url: &str, error: &RedisUrlError) -> anyhow::Error {
     }
 }
 
-/// What an operator should know about Redis, one per line.
+/// Warnings about the setup of Redis, one per line.
 pub(super) async fn store_warnings(store: &WorkerStores<RedisStore>) -> String {
-    let doubts = store.own().setup_warnings().await;
-    doubts.iter().map(|doubt| format!("\nwarning: {doubt}")).collect()
+    let warnings = store.own().setup_warnings().await;
+    warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect()
 }
 
-/// Whether no policy leaves the names of its keys to us.
+/// Whether every policy sets the names of its keys itself.
 fn has_formats_only(plan: Option<&Plan>) -> bool {
     plan.is_some_and(|plan| plan.policies().iter().all(|policy| policy.key_format().is_some()))
 }
 
-const NO_SECRET: &str = "\nkeys: hashed without a secret, so that who reads Redis can guess whose \
-    they are; TIDEGATE_SECRET or --secret-file sets one for all instances";
-const PASSWORD_SHOWN: &str = "\nwarning: the password in --store is shown to everybody who can list \
+const NO_SECRET: &str = "\nkeys: hashed without a secret, so anyone who reads Redis can guess the \
+    callers; TIDEGATE_SECRET or --secret-file sets one for all instances";
+const PASSWORD_SHOWN: &str = "\nwarning: the password in --store is visible to anyone who can list \
     processes: expected it in TIDEGATE_STORE, or as store in the configuration";

@@ -1,4 +1,4 @@
-//! Where `serve` sends its traces.
+//! Sends the traces of `serve` to an OpenTelemetry collector.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::client;
 
-/// Its command-line options.
+/// The options for traces.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Traces")]
 pub(crate) struct TraceArgs {
@@ -21,14 +21,14 @@ pub(crate) struct TraceArgs {
     /// https://host:4317, or off. OTEL_EXPORTER_OTLP_ENDPOINT works too
     #[arg(long, env = "TIDEGATE_OTLP", value_name = "URL")]
     otlp: Option<String>,
-    /// The share of traces to record of those that begin here, from 0 to 1; callers decide about
-    /// their own
+    /// The share of the traces that begin here to record, from 0 to 1; callers decide about their
+    /// own
     #[arg(long, env = "TIDEGATE_OTLP_RATIO", value_name = "RATIO", default_value = "1",
         value_parser = str::parse::<SamplingRatio>)]
     otlp_ratio: SamplingRatio,
 }
 
-/// A collector, and what it is sent.
+/// A collector, and which traces it is sent.
 pub(super) struct TraceExportConfig {
     collector: TraceCollector,
     ratio: SamplingRatio,
@@ -36,7 +36,7 @@ pub(super) struct TraceExportConfig {
 }
 
 impl TraceArgs {
-    /// Nothing unless somebody asked for traces.
+    /// The collector to send traces to; `None` unless one is configured.
     pub(super) fn open(&self) -> anyhow::Result<Option<TraceExportConfig>> {
         let collector: Option<TraceCollector> = match self.otlp.as_deref() {
             Some("off") => None,
@@ -54,22 +54,22 @@ impl TraceArgs {
     }
 }
 
-/// The settings that every program with OpenTelemetry reads. They may be meant for others: anything
-/// we cannot do is reported, and is no reason not to start.
+/// The collector in OpenTelemetry's standard variables. They may be meant for other programs, so an
+/// unsupported value is logged and does not stop the server from starting.
 fn standard_collector() -> Option<TraceCollector> {
     let url = nonempty_variable(STANDARD)?;
-    if nonempty_variable("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+    if nonempty_variable("OTEL_SDK_DISABLED").is_some_and(|off| off.eq_ignore_ascii_case("true")) {
         return None;
     }
     let collector = match nonempty_variable(PROTOCOL).as_deref() {
         None | Some("grpc") => url.parse().map_err(|why| format!("{STANDARD} {why}")),
         Some(other) => Err(format!("{PROTOCOL} is {other:?}: expected grpc")),
     };
-    let told = collector.map_err(|why: String| {
-        let message = format!("no traces: {why}; --otlp says where a collector is, or off");
+    let collector = collector.map_err(|why: String| {
+        let message = format!("no traces: {why}; set --otlp to a collector's URL, or to off");
         log::emit(LogLevel::Warn, "traces", &message, &[]);
     });
-    told.ok()
+    collector.ok()
 }
 
 fn nonempty_variable(variable: &str) -> Option<String> {
@@ -81,8 +81,9 @@ impl TraceExportConfig {
     pub(super) fn start(self) -> (Tracer, TraceExportTask) {
         let (tracer, exporter) = Tracer::new(self.ratio, &self.service);
         let stop = Arc::new(Notify::new());
-        let told = Arc::clone(&stop);
-        let task = tokio::spawn(exporter.run(self.collector, async move { told.notified().await }));
+        let stopped = Arc::clone(&stop);
+        let task =
+            tokio::spawn(exporter.run(self.collector, async move { stopped.notified().await }));
         (tracer, TraceExportTask { stop, task })
     }
 }
@@ -94,14 +95,14 @@ impl fmt::Display for TraceExportConfig {
     }
 }
 
-/// Traces are being sent.
+/// A running export of traces.
 pub(super) struct TraceExportTask {
     stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
 impl TraceExportTask {
-    /// Sends what is left, if the collector takes it soon.
+    /// Sends the remaining traces, unless the collector takes too long.
     pub(super) async fn finish(self) {
         self.stop.notify_one();
         let _ = timeout(FLUSH_TIMEOUT, self.task).await;

@@ -1,4 +1,4 @@
-//! `tidegate top`: what a running server does, live.
+//! `tidegate top`: shows what a running server does, live.
 
 mod model;
 mod view;
@@ -21,7 +21,7 @@ use self::model::TopModel;
 use crate::client::{OperatorCredentials, TargetServer, get};
 use crate::output::print;
 
-/// Its command-line options.
+/// The options of `top`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TopCommand {
     /// The server's admin address: http://host:port, https://host:port or unix:/path.
@@ -47,27 +47,27 @@ pub(crate) struct TopCommand {
 impl TopCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let desk = StatusClient {
+        let client = StatusClient {
             runtime: runtime.context("cannot start a runtime")?,
             server: self.admin,
             credentials: OperatorCredentials {
-                token: std::env::var("TIDEGATE_ADMIN_TOKEN").ok().filter(|it| !it.is_empty()),
+                token: std::env::var("TIDEGATE_ADMIN_TOKEN").ok().filter(|token| !token.is_empty()),
                 identity: self.cert.zip(self.key),
             },
         };
-        // Before the screen is taken over, so that an error is read where it is expected.
-        let mut model = TopModel::new(desk.status()?, Stopwatch::start());
+        // Before the screen is taken over, so that an error is printed as usual.
+        let mut model = TopModel::new(client.status()?, Stopwatch::start());
         if self.once {
-            return show_once(&desk, model);
+            return show_once(&client, model);
         }
         let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
-        let outcome = show_live(&mut terminal, &desk, &mut model);
+        let outcome = show_live(&mut terminal, &client, &mut model);
         ratatui::restore();
         outcome.map(|()| ExitCode::SUCCESS)
     }
 }
 
-/// Where a server reports its state.
+/// Fetches the status of a server from its admin listener.
 struct StatusClient {
     runtime: Runtime,
     server: TargetServer,
@@ -76,12 +76,15 @@ struct StatusClient {
 
 impl StatusClient {
     fn status(&self) -> anyhow::Result<ServerStatus> {
-        let asked = get(&self.server, "/admin/v1/status", &self.credentials);
-        let (status, text) =
-            self.runtime.block_on(asked).with_context(|| format!("cannot ask {}", self.server))?;
+        let request = get(&self.server, "/admin/v1/status", &self.credentials);
+        let (status, text) = self
+            .runtime
+            .block_on(request)
+            .with_context(|| format!("cannot query {}", self.server))?;
         match status {
-            StatusCode::OK => serde_json::from_str(&text)
-                .with_context(|| format!("{} is of another version", self.server)),
+            StatusCode::OK => serde_json::from_str(&text).with_context(|| {
+                format!("cannot read the status of {}: is it another version?", self.server)
+            }),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Err(anyhow!("{}: expected a token for it in TIDEGATE_ADMIN_TOKEN", self.server))
             }
@@ -94,9 +97,9 @@ impl StatusClient {
     }
 }
 
-fn show_once(desk: &StatusClient, mut model: TopModel) -> anyhow::Result<ExitCode> {
-    desk.wait();
-    model.update(desk.status(), Stopwatch::start());
+fn show_once(client: &StatusClient, mut model: TopModel) -> anyhow::Result<ExitCode> {
+    client.wait();
+    model.update(client.status(), Stopwatch::start());
     let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT))?;
     terminal.draw(|frame| view::draw(frame, &model))?;
     print(&as_text(terminal.backend().buffer()))?;
@@ -105,13 +108,13 @@ fn show_once(desk: &StatusClient, mut model: TopModel) -> anyhow::Result<ExitCod
 
 fn show_live(
     terminal: &mut ratatui::DefaultTerminal,
-    desk: &StatusClient,
+    client: &StatusClient,
     model: &mut TopModel,
 ) -> anyhow::Result<()> {
     loop {
         terminal.draw(|frame| view::draw(frame, model))?;
         let shown = Stopwatch::start();
-        // Keys take effect at once; the numbers change once a second.
+        // Keys take effect immediately; the numbers change once a second.
         while let Some(left) = EVERY.checked_sub(Duration::from_nanos(shown.nanos())) {
             if !event::poll(left)? {
                 break;
@@ -132,12 +135,12 @@ fn show_live(
             terminal.draw(|frame| view::draw(frame, model))?;
         }
         if !model.is_paused() {
-            model.update(desk.status(), Stopwatch::start());
+            model.update(client.status(), Stopwatch::start());
         }
     }
 }
 
-/// The lines of a picture, without trailing blanks.
+/// The lines of the screen, without trailing blanks.
 fn as_text(buffer: &Buffer) -> String {
     let mut text = String::new();
     for y in 0..buffer.area.height {

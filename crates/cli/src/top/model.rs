@@ -1,4 +1,4 @@
-//! What is shown: the difference between two states of a server.
+//! The data that `top` shows: the difference between two states of a server.
 
 use std::cmp::Reverse;
 
@@ -63,7 +63,7 @@ impl TopModel {
         }
     }
 
-    /// Takes in a newer state, or why there is none.
+    /// Takes a newer state, or the reason why there is none.
     pub(super) fn update(&mut self, status: anyhow::Result<ServerStatus>, taken: Stopwatch) {
         match status {
             Ok(status) => {
@@ -76,7 +76,7 @@ impl TopModel {
         }
     }
 
-    /// However long it took.
+    /// For tests: rates do not depend on how long the test took.
     #[cfg(test)]
     pub(super) fn assume_one_second(&mut self) {
         self.nanos = 1_000_000_000;
@@ -102,9 +102,10 @@ impl TopModel {
         self.is_paused = !self.is_paused;
     }
 
-    /// The policies in order.
+    /// The policies, sorted.
     pub(super) fn rows(&self) -> Vec<TopRow<'_>> {
-        let mut rows: Vec<TopRow<'_>> = self.now.policies.iter().map(|it| self.row(it)).collect();
+        let mut rows: Vec<TopRow<'_>> =
+            self.now.policies.iter().map(|policy| self.row(policy)).collect();
         let all = |row: &TopRow<'_>| row.allowed.0 + row.denied.0 + row.shadow_denied.0;
         match self.sort {
             TopSort::Decisions => rows.sort_by_key(|row| Reverse(all(row))),
@@ -116,20 +117,22 @@ impl TopModel {
 
     fn row<'a>(&self, policy: &'a PolicyStatus) -> TopRow<'a> {
         let before = self.before.policies.iter().find(|before| before.name == policy.name);
-        let rate = |of: fn(&PolicyStatus) -> u64| self.rate(before.map_or(0, of), of(policy));
+        let rate = |counter: fn(&PolicyStatus) -> u64| {
+            self.rate(before.map_or(0, counter), counter(policy))
+        };
         TopRow {
             policy,
-            allowed: rate(|it| it.allowed),
-            denied: rate(|it| it.denied),
-            shadow_denied: rate(|it| it.shadow_denied),
-            early_returns: rate(|it| it.early_returns),
-            overflowed: rate(|it| it.overflowed.unwrap_or(0)),
+            allowed: rate(|policy| policy.allowed),
+            denied: rate(|policy| policy.denied),
+            shadow_denied: rate(|policy| policy.shadow_denied),
+            early_returns: rate(|policy| policy.early_returns),
+            overflowed: rate(|policy| policy.overflowed.unwrap_or(0)),
         }
     }
 
     /// How much a counter of the whole server grows per second.
-    pub(super) fn rate_of(&self, of: impl Fn(&ServerStatus) -> u64) -> TopRate {
-        self.rate(of(&self.before), of(&self.now))
+    pub(super) fn rate_of(&self, counter: impl Fn(&ServerStatus) -> u64) -> TopRate {
+        self.rate(counter(&self.before), counter(&self.now))
     }
 
     fn rate(&self, before: u64, now: u64) -> TopRate {
@@ -139,13 +142,13 @@ impl TopModel {
         TopRate(u64::try_from(tenths).unwrap_or(u64::MAX))
     }
 
-    /// The bound below which this percentage of what came since lies: `1ms`.
+    /// The bound below which this percentage of the timings between the two states lies: `<1ms`.
     pub(super) fn quantile(
         &self,
         percent: u64,
-        of: impl Fn(&ServerStatus) -> &TimingHistogram,
+        histogram: impl Fn(&ServerStatus) -> &TimingHistogram,
     ) -> String {
-        let (before, now) = (of(&self.before), of(&self.now));
+        let (before, now) = (histogram(&self.before), histogram(&self.now));
         let since = now.counts.iter().enumerate().map(|(bucket, count)| {
             count.saturating_sub(before.counts.get(bucket).copied().unwrap_or(0))
         });
@@ -167,7 +170,7 @@ impl TopModel {
 }
 
 impl TopRate {
-    /// This one's share of both together, in tenths of a percent.
+    /// The share of this rate in the sum of both, in tenths of a percent.
     pub(super) fn share_of(self, rest: Self) -> Option<u64> {
         (self.0 * 1_000).checked_div(self.0 + rest.0)
     }

@@ -1,4 +1,4 @@
-//! The picture.
+//! Draws the screen of `top`.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,11 +9,11 @@ use tidegate_wire::admin::{ServerStatus, TopKey};
 
 use super::model::{TopModel, TopRate, TopRow, age, bytes, short};
 
-/// Draws all of it. Made for 80 columns and 24 lines; more of either shows more policies and keys.
+/// Draws the whole screen. Designed for 80 columns and 24 lines; more of either shows more policies and keys.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &TopModel) {
     let keys = (frame.area().height / 3).clamp(4, 22);
     let alarm_text = alarm_line(model);
-    // What is wrong must not be cut off.
+    // A problem must not be cut off.
     let alarm_height = if alarm_text.width() > usize::from(frame.area().width) { 2 } else { 1 };
     let [head, store, memory, alarm, policies, lists, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -40,8 +40,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &TopModel) {
 
 fn head_line(model: &TopModel) -> Paragraph<'static> {
     let now = &model.now;
-    let allowed = model.rate_of(|it| it.policies.iter().map(|policy| policy.allowed).sum());
-    let denied = model.rate_of(|it| it.policies.iter().map(|policy| policy.denied).sum());
+    let allowed = model.rate_of(|status| status.policies.iter().map(|policy| policy.allowed).sum());
+    let denied = model.rate_of(|status| status.policies.iter().map(|policy| policy.denied).sum());
     let share = denied.share_of(allowed).unwrap_or(0);
     let mut spans = vec![
         Span::from(format!(" tidegate {}", now.version)).bold(),
@@ -59,13 +59,13 @@ fn store_line(model: &TopModel) -> Paragraph<'static> {
     let store = &model.now.store;
     let mut parts = Vec::new();
     if store.is_remote {
-        let p50 = model.quantile(50, |it| &it.store.latency);
-        let p99 = model.quantile(99, |it| &it.store.latency);
+        let p50 = model.quantile(50, |status| &status.store.latency);
+        let p99 = model.quantile(99, |status| &status.store.latency);
         parts.push(format!("redis  p50 {p50}  p99 {p99}"));
-        parts.push(format!("{} errors/s", model.rate_of(|it| it.store.errors)));
+        parts.push(format!("{} errors/s", model.rate_of(|status| status.store.errors)));
         parts.push(if store.breaker_open { "breaker OPEN" } else { "breaker closed" }.to_owned());
     } else {
-        let p99 = model.quantile(99, |it| &it.decision);
+        let p99 = model.quantile(99, |status| &status.decision);
         parts.push(format!("memory  decisions p99 {p99}"));
     }
     let line = Line::from(format!(" store: {}", parts.join("  ")));
@@ -76,11 +76,11 @@ fn store_line(model: &TopModel) -> Paragraph<'static> {
 fn memory_line(model: &TopModel) -> Paragraph<'static> {
     let ServerStatus { store, process, .. } = &model.now;
     let of =
-        |most: Option<u64>, show: fn(u64) -> String| most.map(|it| format!(" of {}", show(it)));
+        |most: Option<u64>, show: fn(u64) -> String| most.map(|most| format!(" of {}", show(most)));
     let of_keys = of(store.max_keys, short).unwrap_or_default();
     let keys = store.keys.map(|keys| format!("{}{of_keys} keys", short(keys)));
     let of_bytes = of(store.max_bytes, bytes).unwrap_or_default();
-    let memory = store.bytes.map(|it| bytes(it) + &of_bytes);
+    let memory = store.bytes.map(|held| bytes(held) + &of_bytes);
     let files = process.open_fds.map(|fds| format!("{fds} files"));
     let list = |parts: [Option<String>; 2]| parts.into_iter().flatten().collect::<Vec<_>>();
     let of_store = list([keys, memory]).join(", ");
@@ -89,30 +89,32 @@ fn memory_line(model: &TopModel) -> Paragraph<'static> {
     Paragraph::new(Line::from(format!("{held} server: {of_server}")))
 }
 
-/// What somebody should look at; empty on a good day.
+/// The most urgent problem; without one, a remark or nothing.
 fn alarm_line(model: &TopModel) -> Line<'static> {
     let ServerStatus { store, config, .. } = &model.now;
-    let old = model.problem.as_ref().map(|it| format!("no answer: {it}"));
-    let lost = store.problem.as_ref().map(|it| format!("without the store: {it}"));
-    let refused = config.problem.as_ref().map(|it| format!("configuration refused: {it}"));
+    let old = model.problem.as_ref().map(|why| format!("no answer: {why}"));
+    let lost = store.problem.as_ref().map(|why| format!("without the store: {why}"));
+    let refused = config.problem.as_ref().map(|why| format!("configuration refused: {why}"));
     match old.or(lost).or(refused).or_else(|| overflow(model)) {
         Some(alarm) => Line::from(format!(" ! {alarm}")).fg(Color::Red).bold(),
         None if config.amendments > 0 => {
             Line::from(format!(" {} overrides and modes set at run time", config.amendments))
         }
-        None => match model.rate_of(|it| it.unmatched).to_string() {
+        None => match model.rate_of(|status| status.unmatched).to_string() {
             none if none == "0" => Line::from(""),
             unmatched => Line::from(format!(" {unmatched} requests/s match no policy")),
         },
     }
 }
 
-/// Whose new keys find no room at the moment.
+/// The policies whose new keys have no room at the moment.
 fn overflow(model: &TopModel) -> Option<String> {
     let rows = model.rows().into_iter();
-    let names: Vec<_> =
-        rows.filter(|it| it.overflowed > TopRate::default()).map(|it| &it.policy.name).collect();
-    let all = model.rate_of(|it| it.store.overflowed.unwrap_or(0));
+    let names: Vec<_> = rows
+        .filter(|row| row.overflowed > TopRate::default())
+        .map(|row| &row.policy.name)
+        .collect();
+    let all = model.rate_of(|status| status.store.overflowed.unwrap_or(0));
     match names[..] {
         _ if all == TopRate::default() => None,
         [] => Some("no room: new keys share counters".to_owned()),
@@ -164,7 +166,7 @@ fn policy_line<'a>(row: &TopRow<'a>, names: usize, limits: usize) -> TableRow<'a
         Cell::from(row.policy.mode.as_str()),
         right(row.allowed.to_string()),
         right(row.denied.to_string()),
-        right(share.map_or_else(String::new, |it| format!("{}.{}", it / 10, it % 10))),
+        right(share.map_or_else(String::new, |share| format!("{}.{}", share / 10, share % 10))),
         right(row.shadow_denied.to_string()),
         right(row.early_returns.to_string()),
         Cell::from(cut(&row.policy.limits.join(" "), limits)),

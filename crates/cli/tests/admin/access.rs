@@ -1,4 +1,4 @@
-//! Who gets in, and what nobody gets to see.
+//! Access to the admin listener, and what it must not show to anyone.
 
 use tidegate_testkit::{Redis, wait_until};
 
@@ -83,11 +83,13 @@ fn tokens_in_a_file_are_exchanged_while_the_server_runs() {
     std::fs::write(&file, format!("read {new}\n")).unwrap();
     wait_until("the end of the old token", SOON, || (status(&old), status(&new)) == (401, 200));
     std::fs::write(&file, "read short\n").unwrap();
-    wait_until("word of a bad file", SOON, || server.log().contains("those before stay in effect"));
+    wait_until("word of a bad file", SOON, || {
+        server.log().contains("the previous ones stay in effect")
+    });
     assert_eq!(status(&new), 200);
     let log = server.log();
     let is_json = |line: &str| line.starts_with('{') && line.contains(r#""event":"tokens""#);
-    // What it says when it starts is for people.
+    // The startup message is text, even if the log is JSON.
     let said = log.lines().skip_while(|line| !line.starts_with('{'));
     assert!(said.clone().count() >= 2 && said.filter(|it| it.contains("tokens")).all(is_json));
     assert!(!log.contains(&old) && !log.contains(&new), "{log}");

@@ -1,4 +1,4 @@
-//! What operators change, at two servers on one Redis.
+//! Changes by operators, on two servers that share one Redis.
 
 use tidegate_testkit::{Redis, wait_until};
 
@@ -94,7 +94,7 @@ fn a_reload_is_answered_with_what_came_of_it() {
         let (status, said) = server.admin("POST", "/reload", "");
         assert_eq!(status, 422, "{said}");
         assert!(said.contains("unknown unit \\\"our\\\""), "{said}");
-        assert!(said.contains("; what was in effect before it stays so"), "{said}");
+        assert!(said.contains("; the previous configuration stays in effect"), "{said}");
     }
     assert_eq!(server.limit("42"), Some(3));
     std::fs::write(&config, FILE).unwrap();

@@ -88,7 +88,7 @@ pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// A busy machine is not the same as an unavailable Redis.
 pub(crate) const FILE: &str =
     "policies: [{ name: api, key: [user], limits: [2/hour], store_deadline: 5s }]";
-/// All instances must obey within a second; a busy machine may take a little longer.
+/// All instances must apply a change within a second; a busy machine may take a little longer.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 pub(crate) fn scratch(name: &str, text: &str) -> PathBuf {
@@ -97,7 +97,7 @@ pub(crate) fn scratch(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// With no listeners but those that the test opens.
+/// Without other listeners than those that the test opens.
 pub(crate) fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command

@@ -1,4 +1,4 @@
-//! What operators hear about the store.
+//! What operators learn about the store.
 
 use tidegate_testkit::{Redis, wait_until};
 
@@ -49,7 +49,7 @@ fn a_redis_that_is_told_to_drop_counters_while_it_runs_is_noticed() {
     wait_until("the change in metrics", SOON, || says("1"));
     wait_until("a line", 4 * SOON, || server.log().contains("expected noeviction"));
     redis.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).or_panic();
-    wait_until("another line", 4 * SOON, || server.log().contains("drops no counters any more"));
+    wait_until("another line", 4 * SOON, || server.log().contains("no longer drops counters"));
     assert_eq!(server.log().matches("expected noeviction").count(), 1);
     std::fs::remove_file(config).unwrap();
 }

@@ -19,7 +19,7 @@ fn explain_says_what_applies_and_why_the_rest_does_not() {
 - login: does not match, path is \"/search/x\"
 + search (shadow) for user=\"7\", by limits
     30/1m burst 10, token-bucket: at most 40 in any 1m
-note: no policy asks for shoe
+note: no policy uses shoe
 ";
     assert_eq!(text(&output.stdout), expected);
     assert_eq!(run("explain", &file, &["nonsense"]).status.code(), Some(2));

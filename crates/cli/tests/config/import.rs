@@ -1,4 +1,4 @@
-//! `import`: files of other limiters become files of ours.
+//! `import`: translates the files of other limiters.
 
 use tidegate_testkit::Scratch;
 

@@ -26,7 +26,7 @@ impl Server {
         let mut greeting = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = greeting.next().unwrap().unwrap();
         let address = first.strip_prefix("listening on http://").unwrap().to_owned();
-        // Whoever goes away early would make the server write to nobody.
+        // Keep reading, or else the server would write to a closed pipe.
         let _ = greeting.take_while(|line| !line.as_ref().unwrap().starts_with("try: ")).count();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (said, log) = mpsc::channel();
@@ -99,7 +99,7 @@ fn a_good_change_takes_effect_a_bad_one_does_not_and_counts_stay() {
     assert!(ask(&server).contains(r#""remaining":1"#), "one of three was used, and now another");
     for bad in ["", "policies: [{ name: a }]"] {
         std::fs::write(&file, bad).unwrap();
-        server.logged("refused; the policies before it stay in effect");
+        server.logged("refused; the previous policies stay in effect");
     }
     let ready = server.get("GET /readyz HTTP/1.1\r\nconnection: close\r\n\r\n");
     assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("was refused: "), "{ready}");
@@ -113,7 +113,7 @@ fn attack_15_a_reload_that_is_refused_shows_no_secret() {
     let server = Server::start(&file);
     std::fs::write(&file, format!("set: hunter2\n{ONE}")).unwrap();
     server.logged(" 1 | set: ***");
-    server.logged("refused; the policies before it stay in effect");
+    server.logged("refused; the previous policies stay in effect");
     let ready = server.get("GET /readyz HTTP/1.1\r\nconnection: close\r\n\r\n");
     assert!(ready.contains("was refused: ") && !ready.contains("hunter2"), "{ready}");
 }
@@ -149,11 +149,11 @@ fn a_hangup_is_no_end_and_says_again_what_is_wrong() {
     hang_up();
     assert!(server.check(r#"{"policy": "a", "key": "1"}"#).starts_with("HTTP/1.1 200"));
     std::fs::write(&file, "policies: [{ name: a }]").unwrap();
-    server.logged("refused; the policies before it stay in effect");
+    server.logged("refused; the previous policies stay in effect");
     for _ in 0..2 {
         hang_up();
         server.logged("no \"key\": expected");
-        server.logged("refused; the policies before it stay in effect");
+        server.logged("refused; the previous policies stay in effect");
     }
 }
 
@@ -173,7 +173,7 @@ fn an_rlaas_file_brings_its_door_along() {
     assert!(ask("/check?userId=43").starts_with("HTTP/1.1 200"));
     assert!(ask("/check").starts_with("HTTP/1.1 400"));
     let reply = ask("/check?userId=44&userId=45");
-    assert!(reply.starts_with("HTTP/1.1 400") && reply.contains("is there twice"), "{reply}");
+    assert!(reply.starts_with("HTTP/1.1 400") && reply.contains("occurs twice"), "{reply}");
     let reply = ask("/check?userId=44&user%49d=44");
     assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("\"count\":1,"), "{reply}");
     let ours = Server::start(&scratch.write("limits.yaml", ONE));
@@ -181,7 +181,7 @@ fn an_rlaas_file_brings_its_door_along() {
     assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");
 }
 
-/// Nothing listens there, so that the server decides by itself; its keys are checked all the same.
+/// Nothing listens at this URL, so the server decides without Redis, but still checks the keys.
 #[test]
 fn a_file_whose_keys_a_cluster_cannot_have_changes_nothing() {
     let scratch = Scratch::new();
@@ -195,7 +195,7 @@ fn a_file_whose_keys_a_cluster_cannot_have_changes_nothing() {
     let server = Server::start(&file);
     scratch.write("limits.yaml", &policies("rl:{entity}:{window_index}", 60));
     server.logged("expected a hash tag");
-    server.logged("the policies before it stay in effect");
+    server.logged("the previous policies stay in effect");
     let reply = server.check(r#"{"policy": "a", "key": "alice"}"#);
     assert!(reply.contains(r#""limit":50"#), "{reply}");
 }

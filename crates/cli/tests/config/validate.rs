@@ -1,4 +1,4 @@
-//! `validate`, and files that no command takes.
+//! `validate`, and files that every command refuses.
 
 use std::path::Path;
 
@@ -80,7 +80,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_the_exit_code_is_2() {
     }
 }
 
-/// What a Cluster cannot have is refused alike by everyone who is asked.
+/// Keys that a Cluster cannot hold are refused in the same way by every command.
 #[test]
 fn keys_without_a_hash_tag_are_refused_for_a_cluster() {
     let scratch = Scratch::new();

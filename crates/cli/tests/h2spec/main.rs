@@ -1,4 +1,4 @@
-//! Every listener that speaks HTTP/2 speaks it as RFC 9113 has it: h2spec says so, but for the deviations in
+//! Checks with h2spec that every HTTP/2 listener follows RFC 9113, except for the deviations in
 //! `accepted.txt`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
@@ -39,7 +39,7 @@ fn check(listener: &str, path: &str) {
     let (cases, mut failed) = run(&h2spec, port, path, None);
     assert!(cases > 100, "{cases} cases:\n{}", server.printed());
     failed.retain(|case| !accepted.contains(case));
-    // On a busy machine an answer may come too late. Whoever is wrong is wrong every time.
+    // On a busy machine an answer may come too late. A real deviation fails every time.
     for _ in 0..3 {
         let sections: BTreeSet<String> = failed.iter().map(|case| case.0.clone()).collect();
         let again = sections.iter().flat_map(|it| run(&h2spec, port, path, Some(it)).1);

@@ -1,4 +1,4 @@
-//! The real binary, as a server.
+//! Runs the real binary as a server.
 
 #![allow(dead_code, reason = "no test file needs all of it")]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A running `tidegate serve`. Killed when dropped.
 pub(crate) struct Server {
     child: Child,
-    /// What it said when it started.
+    /// The startup message.
     pub(crate) greeting: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Server {
         Self { child, greeting }
     }
 
-    /// The line with this beginning, without it.
+    /// The rest of the line that begins with this.
     pub(crate) fn said(&self, beginning: &str) -> &str {
         let line = self.greeting.iter().find_map(|line| line.strip_prefix(beginning));
         line.unwrap_or_else(|| panic!("no {beginning:?} in {:#?}", self.greeting))
@@ -98,7 +98,7 @@ impl Drop for Server {
     }
 }
 
-/// The binary, with no settings but those that keep tests apart.
+/// The binary, only with the settings that isolate tests.
 pub(crate) fn tidegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     for (name, _) in std::env::vars().filter(|(name, _)| is_setting(name)) {

@@ -36,13 +36,12 @@ pub fn large_counts_agree_with_the_model(subject: &impl Subject) {
     for_all(subject.share_of(4 * CASES), large_traces(), |trace| compare(subject, &trace, false));
 }
 
-/// A key's own windows are windows too.
+/// Also when a key's windows are staggered.
 pub fn staggered_windows_keep_the_law(subject: &impl Subject) {
     for_all(subject.share_of(CASES), traces(Mix::STEADY), |trace| compare(subject, &trace, true));
 }
 
-/// Identical requests that arrive together are decided as if they had come one by one, whichever came
-/// first.
+/// Identical requests that arrive together are decided as if they had come one by one, in any order.
 pub fn crowds_agree_with_the_model(subject: &impl Subject) {
     let traces = prop_oneof![traces(Mix::JUMPING), traces(Mix::CHANGING), large_traces()];
     let sizes = prop::collection::vec(prop_oneof![1..4_usize, 1..60_usize], 60);
@@ -52,9 +51,9 @@ pub fn crowds_agree_with_the_model(subject: &impl Subject) {
         let mut ideal = real.beside(&model);
         for (event, size) in trace.events.into_iter().zip(sizes) {
             if let Event::Check(cost) = event {
-                let told = in_turn(real.crowd(cost.get(), size));
+                let verdicts = in_turn(real.crowd(cost.get(), size));
                 let expected = in_turn(ideal.crowd(cost.get(), size));
-                assert_eq!(told, expected, "{size} times {cost:?}");
+                assert_eq!(verdicts, expected, "{size} times {cost:?}");
             } else {
                 real.play(event);
                 ideal.play(event);
@@ -63,10 +62,10 @@ pub fn crowds_agree_with_the_model(subject: &impl Subject) {
     });
 }
 
-/// Whoever is told that more is left came first, and who is denied came last.
-fn in_turn(mut told: Vec<Verdict>) -> Vec<Verdict> {
-    told.sort_by_key(|verdict| (!verdict.allowed, Reverse(verdict.remaining), verdict.reset_after));
-    told
+/// Sorts verdicts in the order of decision: more left came first, and denials came last.
+fn in_turn(mut verdicts: Vec<Verdict>) -> Vec<Verdict> {
+    verdicts.sort_by_key(|one| (!one.allowed, Reverse(one.remaining), one.reset_after));
+    verdicts
 }
 
 fn compare(subject: &impl Subject, trace: &Trace, staggered: bool) {
@@ -94,7 +93,7 @@ pub fn many_keys_agree_with_the_model(subject: &impl Subject) {
         let charge = |(key, rule, _): &(usize, usize, u64)| {
             Charge::new(keys[*key], Cost::ONE, &rules[*rule % rules.len()])
         };
-        // Those that arrive at the same time are decided together, where a store can.
+        // Requests that arrive at the same time are decided together, if the store can.
         for together in requests.chunk_by(|_, (_, _, wait)| *wait == 0) {
             now = now + Span::from_micros(together.iter().map(|(_, _, wait)| wait).sum());
             subject.set_now(now);
@@ -105,7 +104,7 @@ pub fn many_keys_agree_with_the_model(subject: &impl Subject) {
     });
 }
 
-/// Requests that are charged to several limits at once: all of them pay, or none.
+/// Requests that are charged to several limits: all limits are charged, or none.
 pub fn several_limits_agree_with_the_model(subject: &impl Subject) {
     let limit = (limits(), prop::bool::weighted(0.8));
     let request = (0..4_u64, prop_oneof![Just(0), 0..=1_000_000_u64], 0..3_usize);
@@ -134,7 +133,7 @@ pub fn several_limits_agree_with_the_model(subject: &impl Subject) {
     );
 }
 
-/// A policy that only watches says what it would say if it were obeyed, request for request.
+/// A shadow policy reports what it would decide if it were enforced, request for request.
 pub fn a_shadow_says_what_enforcing_would(subject: &impl Subject) {
     let request = (0..4_u64, prop_oneof![Just(0), 0..=1_000_000_u64]);
     let requests = prop::collection::vec(request, 1..40);
@@ -142,9 +141,9 @@ pub fn a_shadow_says_what_enforcing_would(subject: &impl Subject) {
         subject.share_of(CASES / 2),
         (prop::collection::vec(limits(), 1..4), requests),
         |(limits, requests)| {
-            let obeyed: Vec<Rule> = limits.into_iter().map(rule).collect();
-            let watched: Vec<Rule> =
-                obeyed.iter().map(|it| Rule { enforced: false, ..rule(it.limit) }).collect();
+            let enforced: Vec<Rule> = limits.into_iter().map(rule).collect();
+            let shadows: Vec<Rule> =
+                enforced.iter().map(|it| Rule { enforced: false, ..rule(it.limit) }).collect();
             let key = fresh();
             let mut now = Timestamp::from_secs(1_000_000);
             for (cost, wait) in requests {
@@ -156,9 +155,9 @@ pub fn a_shadow_says_what_enforcing_would(subject: &impl Subject) {
                         rules.iter().map(|rule| Charge::new(key, cost, rule)).collect();
                     subject.settle(&charges)
                 };
-                let (passes, told) = settle(&obeyed);
-                assert_eq!(settle(&watched), (true, told.clone()));
-                assert_eq!(told.iter().all(|verdict| verdict.allowed), passes);
+                let (passes, verdicts) = settle(&enforced);
+                assert_eq!(settle(&shadows), (true, verdicts.clone()));
+                assert_eq!(verdicts.iter().all(|verdict| verdict.allowed), passes);
             }
         },
     );

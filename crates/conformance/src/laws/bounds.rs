@@ -1,4 +1,4 @@
-//! How much passes: never more than the algorithm promises, and never less for asking less.
+//! How much passes: never more than the algorithm promises, and never less for requesting less.
 
 use tidegate_core::{AlgorithmKind, Cost, Limit, Timestamp};
 
@@ -51,8 +51,8 @@ fn within_bound(limit: &Limit, total: u128, span: u64) -> bool {
     }
 }
 
-/// Law 6: if one admitted request stays away, all other admitted ones are still admitted, provided
-/// that the denied ones are left out.
+/// Law 6: without one admitted request, all other admitted ones are still admitted, provided that the
+/// denied ones are left out.
 ///
 /// Not in the presence of the denied ones: at 1/minute, with requests at 0, 50 and 60 seconds, the
 /// second is denied. Without the first it is admitted, and then the third is not.
@@ -67,7 +67,7 @@ pub fn removing_a_request_never_denies_another(subject: &impl Subject) {
     });
 }
 
-/// Law 9: a refund never lifts above full, and nothing that fitted before fails after it.
+/// Law 9: a refund never exceeds the full quota, and nothing that fitted before is denied after it.
 pub fn a_refund_never_hurts(subject: &impl Subject) {
     for_all(subject.share_of(CASES), (traces(Mix::STEADY), 0..20_u64), |(trace, amount)| {
         let mut play = Play::new(subject, trace.limit, trace.start);

@@ -14,7 +14,7 @@ pub fn a_denial_or_a_peek_changes_nothing(subject: &impl Subject) {
         let lifetime = play.time_to_live();
         let before = profile(&play);
         assert_eq!(profile(&play), before);
-        // A log forgets what has left its window whenever it looks; nothing lives longer because of
+        // A log drops what has left its window whenever it is read; nothing lives longer because of
         // that.
         assert!(play.time_to_live() <= lifetime);
     });
@@ -46,7 +46,7 @@ pub fn remaining_is_exact(subject: &impl Subject) {
     });
 }
 
-/// Law 4: one microsecond before `retry_after` it is refused, and then admitted.
+/// Law 4: one microsecond before `retry_after` a request is denied, and then it is admitted.
 pub fn retry_after_is_exact(subject: &impl Subject) {
     for_all(subject.share_of(CASES), traces(Mix::STEADY), |trace| {
         for before in [1, 0] {

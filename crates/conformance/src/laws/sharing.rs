@@ -1,5 +1,5 @@
 //! Several limits on one counter: tiers of a policy, an override, a limit that was changed, a shadow
-//! beside the limit that it watches. What one of them does is seen by all, and a denial by none.
+//! beside the limit that it watches. A charge by one of them is seen by all, and a denial by none.
 
 use proptest::prelude::*;
 use tidegate_core::algorithm::FixedWindow;
@@ -10,7 +10,7 @@ use crate::Subject;
 use crate::model::ModelStore;
 use crate::trace::{for_all, fresh, limits, quotas_of, rule};
 
-/// What happens next to the counter. Numbers of limits are taken modulo how many there are.
+/// One event on the counter. Indexes of limits are taken modulo the number of limits.
 #[derive(Clone, Debug)]
 enum Act {
     Wait(Span),
@@ -21,8 +21,8 @@ enum Act {
     Reset,
 }
 
-/// Limits with one algorithm and window, and what happens. Where the clock goes back, requests have one
-/// charge each: a store may have forgotten a dead counter meanwhile, and those look for such.
+/// Limits with one algorithm and window, and the events. If the clock goes back, each request has one
+/// charge: a store may have forgotten an expired counter, which several charges would reveal.
 fn scenes(jumps: bool, counting: bool) -> impl Strategy<Value = (Vec<Limit>, Vec<Act>)> {
     limits().prop_flat_map(move |limit| {
         let (kind, window) = (limit.kind(), limit.quota().window());
@@ -64,7 +64,7 @@ struct Shared<'a, S> {
 impl<'a, S: Subject> Shared<'a, S> {
     fn new(subject: &'a S, limits: &[Limit], enforced: bool) -> Self {
         let first = rule(limits[0]);
-        // The last one only watches, if so asked.
+        // Unless all are enforced, the last limit is a shadow.
         let is_enforced = |place: usize| enforced || place + 1 < limits.len();
         let rules = limits.iter().enumerate();
         let rules = rules.map(|(place, limit)| Rule {
@@ -117,8 +117,7 @@ impl<'a, S: Subject> Shared<'a, S> {
     }
 }
 
-/// Whoever asks, under whichever of the limits and for however many of them at once, gets what the
-/// model says.
+/// Every request, under any of the limits and for any number of them, is decided as by the model.
 pub fn limits_that_share_a_counter_agree_with_the_model(subject: &impl Subject) {
     let scenes = (prop_oneof![scenes(true, true), scenes(false, true)], any::<bool>());
     for_all(subject.share_of(4 * CASES), scenes, |((limits, acts), enforced)| {
@@ -142,7 +141,7 @@ pub fn a_denial_changes_nothing_for_any_limit_of_its_counter(subject: &impl Subj
         for (limit, peek) in before.iter().enumerate() {
             for cost in peek.remaining + 1..=peek.limit + 1 {
                 assert!(!shared.check(limit, cost).allowed);
-                // Two at once that do not fit together.
+                // Two charges that do not fit together.
                 let both = [shared.charge(limit, cost), shared.charge(limit + 1, 1)];
                 assert!(!shared.subject.settle(&both).0);
             }
@@ -151,8 +150,8 @@ pub fn a_denial_changes_nothing_for_any_limit_of_its_counter(subject: &impl Subj
     });
 }
 
-/// Laws 3 and 4, over all limits of a counter: what remains passes and one more does not, and whoever
-/// is denied is told when it will.
+/// Laws 3 and 4, over all limits of a counter: what remains passes and one more does not, and a
+/// denied request passes after `retry_after`.
 pub fn every_limit_of_a_counter_tells_exactly(subject: &impl Subject) {
     let scenes = (scenes(false, true), 0..3_usize);
     for_all(subject.share_of(CASES), scenes, |((limits, acts), limit)| {
@@ -181,7 +180,7 @@ pub fn every_limit_of_a_counter_tells_exactly(subject: &impl Subject) {
     });
 }
 
-/// Whoever may choose the tier of each request passes no more often than the largest lets in.
+/// A client that can choose the tier of each request is admitted no more often than by the largest.
 pub fn tiers_admit_no_more_than_the_largest(subject: &impl Subject) {
     for_all(subject.share_of(CASES / 4).max(8), limits(), |limit| {
         let quota = limit.quota();

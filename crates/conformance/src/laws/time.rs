@@ -1,4 +1,4 @@
-//! What time does: it heals everything, and does no harm when it goes back.
+//! Time: every counter expires, and a clock that goes back does no harm.
 
 use proptest::prelude::*;
 use tidegate_core::{AlgorithmKind, Limit, Span};
@@ -7,8 +7,8 @@ use super::CASES;
 use crate::Subject;
 use crate::trace::{Mix, Play, for_all, traces};
 
-/// Law 5: what may be forgotten decides like a key never seen, and after one idle period the full
-/// quota is there.
+/// Law 5: an expired counter decides like a new key, and after one idle period the full quota is
+/// available.
 pub fn what_is_forgotten_is_fresh(subject: &impl Subject) {
     for_all(subject.share_of(CASES), (traces(Mix::STEADY), 0..20_u64), |(trace, cost)| {
         let mut play = Play::new(subject, trace.limit, trace.start);
@@ -40,7 +40,7 @@ pub fn every_key_expires(subject: &impl Subject) {
     });
 }
 
-/// A clock that goes back gives nobody anything, and denies nobody for long.
+/// A clock that goes back does not give anyone more quota, and does not deny anyone for long.
 pub fn a_clock_that_goes_back_adds_nothing_and_denies_nobody_for_long(subject: &impl Subject) {
     let jump = prop_oneof![0..1_000_000_u64, 0..10_u64.pow(11)];
     for_all(subject.share_of(CASES), (traces(Mix::COSTS), jump), |(trace, jump)| {
@@ -58,8 +58,8 @@ pub fn a_clock_that_goes_back_adds_nothing_and_denies_nobody_for_long(subject: &
     });
 }
 
-/// For how long anybody is denied after the clock went back, by however much: two periods, or for a
-/// bucket two windows, or more of them where a burst is larger than the limit.
+/// How long requests may be denied after the clock went back by any amount: two periods, or for a
+/// bucket two windows, or more if its burst is larger than the limit.
 fn longest_denial(limit: &Limit) -> Span {
     let AlgorithmKind::TokenBucket = limit.kind() else { return limit.period() + limit.period() };
     let quota = limit.quota();

@@ -1,5 +1,5 @@
-//! The algorithms once more, naively: what happened is kept as a list, and every answer is worked
-//! out from it. Code that needs no cleverness can have no clever mistakes.
+//! Naive models of the algorithms: they keep all requests in a list, and compute every answer from it.
+//! Code without cleverness has no clever mistakes.
 
 mod fixed_window;
 mod sliding_log;
@@ -15,21 +15,21 @@ use tidegate_core::{AlgorithmKind, Cost, Limit, Timestamp, Verdict};
 pub trait Model: Send {
     /// What the verdict would be.
     fn probe(&self, cost: Cost, now: Timestamp) -> Verdict;
-    /// An admitted request.
+    /// Records an admitted request.
     fn commit(&mut self, cost: Cost, now: Timestamp);
-    /// A denied one.
+    /// Records a denied request.
     fn deny(&mut self, cost: Cost, now: Timestamp);
-    /// Units given back.
+    /// Records a refund.
     fn refund(&mut self, amount: Cost, now: Timestamp);
-    /// Another limit of the same algorithm and window judges from now on: what was counted stays.
+    /// Switches to another limit of the same algorithm and window. What was counted stays.
     fn adopt(&mut self, limit: &Limit);
-    /// From this time on, as good as new.
+    /// The time from which on it decides like a new key.
     fn forget_at(&self) -> Timestamp;
-    /// A copy to try things on.
+    /// A copy for trial decisions.
     fn copy(&self) -> Box<dyn Model>;
 }
 
-/// The model of a limit, for a key never seen.
+/// The model of a limit, for a new key.
 pub fn model(limit: &Limit) -> Box<dyn Model> {
     let quota = limit.quota();
     match limit.kind() {
@@ -64,7 +64,7 @@ fn take_newest(hits: &mut Vec<Hit>, mut amount: i128) {
     }
 }
 
-/// Whatever cannot have happened yet, because the clock went back, happened now.
+/// Moves requests to now that are in the future because the clock went back.
 fn pull_back(hits: &mut [Hit], now: i128) {
     hits.iter_mut().for_each(|hit| hit.at = hit.at.min(now));
 }

@@ -35,8 +35,8 @@ impl Inner {
         copy
     }
 
-    /// Asks each charge whether it fits, together with the earlier ones to its counter that do. If no
-    /// enforced charge denies, those that fit are played one after the other, and that is kept.
+    /// Checks whether each charge fits, together with the earlier ones to its counter that do. If no
+    /// enforced charge denies, those that fit are committed one after the other.
     fn settle(&mut self, charges: &[Charge<'_>]) -> (bool, Verdicts) {
         let mut probed = Verdicts::new();
         for (index, charge) in charges.iter().enumerate() {

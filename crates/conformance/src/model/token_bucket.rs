@@ -4,8 +4,8 @@ use tidegate_core::{Cost, Limit, Quota, Timestamp, Verdict};
 
 use super::{Model, cost_of, micros, verdict};
 
-/// A theoretical arrival time of `arrival / paid` microseconds, where `paid` is the rate of whoever took
-/// last: a token takes `window / paid`.
+/// A theoretical arrival time of `arrival / paid` microseconds, where `paid` is the rate of the last
+/// charge: a token takes `window / paid`.
 #[derive(Clone)]
 pub(super) struct TokenBucket {
     rate: i128,
@@ -13,7 +13,7 @@ pub(super) struct TokenBucket {
     burst: i128,
     arrival: i128,
     paid: i128,
-    /// The longest that a refill can take for whoever took last.
+    /// The longest that a refill can take at the pace of the last charge.
     longest: i128,
 }
 
@@ -42,8 +42,8 @@ impl TokenBucket {
         (self.arrival - now * self.paid).max(0)
     }
 
-    /// Its state at `now`. More debt than this bucket holds may be another limit's; more than twice what
-    /// whoever took last can have made is from the future.
+    /// Its state at `now`. More debt than this bucket holds may be another limit's; more than twice the
+    /// debt that the last charge can have left is from the future.
     fn tidied(&self, now: i128) -> Self {
         let is_far = self.arrival / self.paid - now > 2 * self.longest;
         let mut tidied = self.clone();

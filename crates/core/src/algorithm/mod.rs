@@ -39,11 +39,11 @@ for_each_algorithm!(modules);
 /// must satisfy the laws that the conformance crate tests.
 ///
 /// Every state is valid for every `now`, and for every quota of the same window: limits may share a
-/// counter. A state from the future (because the clock went back) gives nobody anything, and denies
-/// nobody for longer than two of the longest periods that its algorithm could have had.
+/// counter. A state from the future (because the clock went back) admits nothing extra, and denies for
+/// at most two of the longest periods that its algorithm could have had.
 pub trait Algorithm: Sized {
-    /// What is remembered about a key. The default is a key never seen. Small and fixed-size,
-    /// except for the log.
+    /// What is remembered about a key. The default is a new key. Small and fixed-size, except for the
+    /// log.
     type State: Clone + Default + std::fmt::Debug + PartialEq;
 
     /// Checks everything that could go wrong later.
@@ -77,7 +77,7 @@ pub trait Algorithm: Sized {
 
     /// Records a denial, by this limit or another one. It must not change any later decision, by this
     /// limit or by another one that shares the counter, with two exceptions: a state from the far
-    /// future is pulled back, and an algorithm may have been asked to count denials.
+    /// future is pulled back, and an algorithm can be configured to count denials.
     fn deny(&self, state: &mut Self::State, cost: Cost, now: Timestamp);
 
     /// Gives `amount` back. Never lifts the state above full, and never makes a later request fail.
@@ -92,12 +92,11 @@ pub trait Algorithm: Sized {
         0
     }
 
-    /// Trades precision for memory, on the strict side: may deny more, never admits more.
+    /// Trades precision for memory, on the strict side: it can deny more, but never admits more.
     fn coarsen(&self, _state: &mut Self::State) {}
 }
 
-/// Assembles the verdict that every algorithm ends with. `wait` is called only for a denial that
-/// time can cure.
+/// Assembles the verdict of every algorithm. `wait` is called only for a denial that passes with time.
 #[inline(always)]
 fn judge(
     capacity: u64,

@@ -24,7 +24,7 @@ pub struct SlidingLog {
     window: Span,
 }
 
-/// The admitted requests that may still matter.
+/// The admitted requests that can still count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlidingLogState {
     /// When the newest entry leaves the window.
@@ -62,7 +62,7 @@ impl SlidingLog {
         })
     }
 
-    /// Forgets what has left the window, and pulls back what lies in the future.
+    /// Drops entries that have left the window, and pulls back those in the future.
     fn tidy(&self, log: &mut SlidingLogState, now: Timestamp) {
         if let Some(cutoff) = self.cutoff(now) {
             log.entries.drop_until(cutoff);
@@ -122,8 +122,8 @@ impl Algorithm for SlidingLog {
         self.verdict(state, Cost::PEEK, now)
     }
 
-    /// Entries that have left the window are forgotten here too, so that nobody can make us read
-    /// the same dead entries over and over.
+    /// Drops entries that have left the window here too, so that repeated denials do not read the same
+    /// dead entries over and over.
     fn deny(&self, state: &mut SlidingLogState, _cost: Cost, now: Timestamp) {
         self.tidy(state, now);
     }
@@ -188,8 +188,9 @@ mod tests {
         let mut coarse = fine.clone();
         limit.coarsen(&mut coarse);
         assert!(coarse.entries.heap_bytes() <= 64 * 8);
-        let remaining =
-            |log: &SlidingLogState, secs| limit.probe(log, Cost::ONE, Timestamp::from_secs(secs)).remaining;
+        let remaining = |log: &SlidingLogState, secs| {
+            limit.probe(log, Cost::ONE, Timestamp::from_secs(secs)).remaining
+        };
         for secs in 60..121 {
             let (exact, late) = (remaining(&fine, secs), remaining(&coarse, secs));
             assert!(late <= exact && exact - late <= 10, "{secs}: {exact} {late}");

@@ -53,15 +53,15 @@ impl SlidingWindow {
         } else if left <= self.period() {
             *state
         } else {
-            // The clock went back. Where in their windows those requests fell is no longer known,
-            // so all of them count in full.
+            // The clock went back. It is no longer known when in the windows the requests came, so
+            // all of them count in full.
             let total = state.previous.saturating_add(state.current);
             WindowPair { until: self.until(now), previous: 0, current: total }
         }
     }
 
-    /// The state to change: as of `now`, unless the clock went back by so little that it may come
-    /// forward again. Then its windows stay where they are: moved, they would weigh less by then.
+    /// The state to change: as of `now`, unless the clock went back by so little that it may return.
+    /// Then the windows stay where they are: moved windows would weigh less when the clock returns.
     #[inline]
     fn changing(&self, state: &WindowPair, now: Timestamp) -> WindowPair {
         let left = state.until.since(now);
@@ -143,7 +143,7 @@ impl Algorithm for SlidingWindow {
             let left = self.window_left(&pair, now).as_micros();
             product(pair.previous, left) <= product(room, self.window.as_micros())
         });
-        // A peek fits everywhere, even where a clock that went back has left too much counted.
+        // A peek always fits, even if too much is counted because the clock went back.
         self.limit > 0 && (fits || cost.is_peek())
     }
 
@@ -166,7 +166,7 @@ impl Algorithm for SlidingWindow {
         }
     }
 
-    /// Takes from the current window first: what is being given back was probably taken just now.
+    /// Refunds the current window first: the units were probably taken just now.
     fn refund(&self, state: &mut WindowPair, amount: Cost, now: Timestamp) {
         let pair = self.changing(state, now);
         let from_previous = amount.get().saturating_sub(pair.current);

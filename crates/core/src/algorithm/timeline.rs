@@ -1,4 +1,4 @@
-//! A compact list of instants: what the sliding log remembers.
+//! A compact list of instants, for the entries of the sliding log.
 
 use crate::{Span, Timestamp};
 
@@ -157,6 +157,7 @@ impl UnitTimeline {
     }
 }
 
+/// Iterates over the runs of a timeline.
 struct UnitRuns<'a> {
     bytes: &'a [u8],
     head: usize,

@@ -29,12 +29,13 @@ pub struct TokenBucket {
     window: Span,
     burst: u64,
     pace: BucketPace,
-    /// How long the bucket takes to refill with one token already in it. Divided once, for all
-    /// denials of the usual cost.
+    /// How long the bucket takes to refill with one token already in it. Computed once, because every
+    /// denial of one token needs it.
     but_one: RefillTime,
 }
 
-/// Whole microseconds, and a remainder in units of which a microsecond pays back the rate.
+/// A refill time: whole microseconds, and a remainder in units of which a microsecond pays back the
+/// rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RefillTime {
     micros: u64,
@@ -43,9 +44,9 @@ struct RefillTime {
 
 /// When the bucket is full again, and how fast that goes.
 ///
-/// The debt at `now` is `rate * (full_at - now) + rest`. The rate is that of the limit which took
-/// last, and is stored alongside: limits that share a counter (tiers, a limit that was changed) agree
-/// on the debt in tokens, and none of them changes it by looking.
+/// The debt at `now` is `rate * (full_at - now) + rest`. The rate is that of the limit that took tokens
+/// last, and is stored alongside: limits that share a counter (tiers, a changed limit) agree on the debt
+/// in tokens, and reading it changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketDebt {
     full_at: Timestamp,
@@ -62,7 +63,7 @@ impl BucketDebt {
         product(self.pace.rate(), self.full_at.since(now).as_micros()) + u128::from(self.rest)
     }
 
-    /// The same debt at the same pace, but as large as this.
+    /// A debt of this size at this pace.
     #[inline]
     fn of(debt: u128, pace: BucketPace, now: Timestamp) -> Self {
         let (micros, rest) = div_rem(debt, pace.rate());
@@ -72,16 +73,16 @@ impl BucketDebt {
 
 /// A rate, and how many windows at most a bucket takes to refill at it: a power of eight.
 ///
-/// The latter tells a clock that went back from a limit with a smaller burst, which also sees more
-/// debt than it could have made itself. It has eight classes, so that both fit into a number below
-/// 2^53, which every store can keep.
+/// The latter distinguishes a clock that went back from a limit with a smaller burst, which also sees
+/// more debt than it could have made itself. There are eight classes, so that both fit into a number
+/// below 2^53, which every store can hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BucketPace(u64);
 
 impl BucketPace {
     /// Rates are at most 10^15.
     const RATE_BITS: u32 = 50;
-    /// Of buckets that take longer than all classes below.
+    /// The class of buckets that take longer than all others.
     const SLOWEST: u64 = 7;
 
     fn new(rate: u64, burst: u64) -> Self {
@@ -109,13 +110,13 @@ impl BucketPace {
 
 impl TokenBucket {
     /// Rebuilds the state from what a store keeps: when the bucket is full, a remainder, and the
-    /// [pace](Self::pace) of the limit that took last.
+    /// [pace](Self::pace) of the limit that took tokens last.
     pub const fn state(full_at: Timestamp, rest: u64, pace: u64) -> BucketDebt {
         BucketDebt { full_at, rest, pace: BucketPace(pace) }
     }
 
-    /// What a store keeps of the limit that took last, below 2^53: its rate in the lower 50 bits, and
-    /// above them a class c, for which a refill takes at most 8^c windows (7: any time).
+    /// What a store keeps of the limit that took tokens last, below 2^53: its rate in the lower 50 bits,
+    /// and above them a class c, for which a refill takes at most 8^c windows (7: any time).
     pub const fn pace(&self) -> u64 {
         self.pace.0
     }
@@ -137,11 +138,11 @@ impl TokenBucket {
         product(tokens, self.window.as_micros())
     }
 
-    /// The state as of `now`, if that is another one: more debt than twice what its writer could have
-    /// made can only come from a clock that went back, and nobody waits for long because of that.
+    /// The state as of `now`, if it has to be pulled back: more than twice the debt that its writer could
+    /// have made can only come from a clock that went back, and must not make callers wait for long.
     ///
-    /// A smaller step back leaves the state alone. If the debt were cut to a full one at once, a clock
-    /// that goes back and forth would pay it back in no time.
+    /// A smaller step back leaves the state alone. If the debt were cut to that of an empty bucket right
+    /// away, a clock that goes back and forth would pay it back in no time.
     #[cold]
     fn pulled_back(&self, state: &BucketDebt, now: Timestamp) -> Option<BucketDebt> {
         let longest = state.pace.longest(self.window);
@@ -149,7 +150,7 @@ impl TokenBucket {
         is_far.then(|| BucketDebt { full_at: now + longest, rest: 0, pace: state.pace })
     }
 
-    /// What is owed, which may be more than an empty bucket owes: another limit may have taken it.
+    /// The debt. It can exceed that of an empty bucket, if another limit took the tokens.
     #[inline]
     fn debt(&self, state: &BucketDebt, now: Timestamp) -> u128 {
         let debt = state.at(now);
@@ -186,7 +187,7 @@ impl TokenBucket {
         let (tokens, _) = div_rem(self.brim().saturating_sub(debt), self.window.as_micros());
         judge(self.burst, narrow(tokens), cost, Self::forget_at(state).since(now), || {
             let excess = (debt + self.worth(cost.get())).saturating_sub(self.brim());
-            // Whoever took last also says how fast that is paid back.
+            // The limit that took tokens last also determines how fast they refill.
             Span::from_micros(narrow(div_ceil(excess, state.pace.rate())))
         })
     }
@@ -233,7 +234,7 @@ impl Algorithm for TokenBucket {
 
     #[inline]
     fn admits(&self, state: &BucketDebt, cost: Cost, now: Timestamp) -> bool {
-        // A peek fits everywhere, even where another limit has taken more than this one holds.
+        // A peek always fits, even if another limit took more than this one holds.
         let debt = self.debt(state, now).min(self.brim());
         self.burst > 0 && debt + self.worth(cost.get()) <= self.brim()
     }
@@ -270,8 +271,8 @@ impl Algorithm for TokenBucket {
 
     fn refund(&self, state: &mut BucketDebt, amount: Cost, now: Timestamp) {
         let debt = self.debt(state, now);
-        // A full bucket stays as it is: with a new timestamp, it would owe something if the clock
-        // went back. The pace stays too: whoever gives back must not make others wait longer.
+        // A full bucket stays as it is: with a new timestamp, it would have a debt if the clock went
+        // back. The pace stays too: a refund must not make others wait longer.
         if debt > 0 {
             let left = debt.saturating_sub(self.worth(amount.get()));
             *state = BucketDebt::of(left, state.pace, now);
@@ -284,8 +285,8 @@ impl Algorithm for TokenBucket {
     }
 }
 
-/// A state has to be forgotten eventually: no key is kept for longer than two of the longest
-/// windows.
+/// The longest refill: every state must expire eventually, so no key is kept for longer than two of the
+/// longest windows.
 const LONGEST_REFILL: Span = Span::from_days(800);
 
 #[cfg(test)]
@@ -301,7 +302,8 @@ mod tests {
         for (quota, rate, seconds) in
             [("3/second burst 1", 3, 1_000), ("7 per 10s burst 1", 7, 1_000)]
         {
-            let (limit, mut state, mut now) = (bucket(quota), BucketDebt::default(), Timestamp::ZERO);
+            let (limit, mut state, mut now) =
+                (bucket(quota), BucketDebt::default(), Timestamp::ZERO);
             let mut admitted = 0;
             let end = limit.window.as_micros() * seconds;
             while now.as_micros() < end {
@@ -333,12 +335,12 @@ mod tests {
         let _ = large.commit(&mut state, Cost::new(80).unwrap(), now);
         let before = state;
         let verdict = small.probe(&state, Cost::ONE, now);
-        // 80 of the large one's tokens take 48 minutes.
+        // 80 tokens of the larger limit take 48 minutes.
         assert_eq!(verdict.retry_after, Some(Span::from_secs(48 * 60)));
         small.deny(&mut state, Cost::ONE, now);
         assert_eq!(state, before);
         assert_eq!(large.probe(&state, Cost::ONE, now).remaining, 20);
-        // A refund takes back as much, and nobody waits longer for the rest.
+        // A refund removes as much debt, and the rest does not take longer.
         small.refund(&mut state, Cost::new(30).unwrap(), now);
         let verdict = large.probe(&state, Cost::ONE, now);
         assert_eq!((verdict.remaining, verdict.reset_after), (50, Span::from_secs(30 * 60)));
@@ -396,6 +398,8 @@ mod tests {
             let error = TokenBucket::from_quota(&text.parse().unwrap()).unwrap_err();
             assert!(error.to_string().contains("expected"), "{error}");
         }
-        assert!(!bucket("0/second").probe(&BucketDebt::default(), Cost::PEEK, Timestamp::ZERO).allowed);
+        assert!(
+            !bucket("0/second").probe(&BucketDebt::default(), Cost::PEEK, Timestamp::ZERO).allowed
+        );
     }
 }

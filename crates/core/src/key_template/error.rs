@@ -1,8 +1,8 @@
-//! Why a template cannot be used.
+//! The error of an invalid key template.
 
 use std::fmt;
 
-/// A template that cannot be used, where in it the trouble is, and what was expected.
+/// An invalid key template: the template, the position of the problem, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTemplateError {
     template: String,
@@ -12,7 +12,7 @@ pub struct KeyTemplateError {
 }
 
 impl KeyTemplateError {
-    /// What a caller refuses for a reason of its own, which says what was expected.
+    /// An error for a template that the caller itself refuses. `problem` says what was expected.
     pub fn refused(template: &str, problem: impl Into<String>) -> Self {
         Self {
             template: template.to_owned(),
@@ -22,7 +22,7 @@ impl KeyTemplateError {
         }
     }
 
-    /// `at` is a place in the template, in bytes.
+    /// Adds the position: `at` is a byte offset in the template.
     pub(super) fn at(self, at: usize) -> Self {
         let before = self.template.get(..at).unwrap_or_default().chars().count();
         Self { position: Some(before + 1), ..self }
@@ -32,8 +32,8 @@ impl KeyTemplateError {
         Self { unknown: Some(unknown.to_owned()), ..self }
     }
 
-    /// The character of the template at which the trouble begins, counted from one; `None` when it
-    /// is about the whole.
+    /// The character of the template at which the problem begins, counted from one; `None` if the
+    /// problem concerns the whole template.
     pub const fn position(&self) -> Option<usize> {
         self.position
     }
@@ -43,7 +43,7 @@ impl KeyTemplateError {
         &self.problem
     }
 
-    /// The name of a placeholder that does not exist, if that is the trouble.
+    /// The name of a placeholder that does not exist, if that is the problem.
     pub fn unknown(&self) -> Option<&str> {
         self.unknown.as_deref()
     }

@@ -1,10 +1,10 @@
-//! Whether limiters have a layout in common for a limit under such names.
+//! Checks whether a limit can be stored under a key template, in a layout that other limiters share.
 
 use super::{KeyPlaceholder, KeyTemplate, KeyTemplateError, WindowName};
 use crate::{CalendarPeriod, Limit, Span};
 
 impl KeyTemplate {
-    /// Whether this limit can be kept under such names; if not, the error says what can.
+    /// Whether this limit can be stored under such names; if not, the error says what was expected.
     ///
     /// ```
     /// # use tidegate_core::KeyTemplate;
@@ -38,21 +38,21 @@ fn problem(limit: &Limit, name: Option<WindowName>) -> Option<String> {
     }
 }
 
-/// Others know no calendar. A day of it is one of theirs; weeks begin with another day, and months
-/// have no length.
+/// Other limiters count windows from the epoch. A calendar day is such a window, but weeks begin on
+/// another day, and months have no fixed length.
 fn not_from_the_epoch(calendar: CalendarPeriod) -> Option<String> {
     let problem = format!(
-        "windows are counted from the epoch, which a {calendar} is not: expected a span, such as 30d"
+        "windows are counted from the epoch, but not a {calendar}: expected a span, such as 30d"
     );
     (calendar != CalendarPeriod::Day).then_some(problem)
 }
 
 fn fraction_of_a_millisecond(window: Span) -> Option<String> {
-    let problem = || format!("a sorted set keeps milliseconds: expected whole ones, not {window}");
+    let problem = || format!("a sorted set counts milliseconds: expected whole ones, not {window}");
     (!is_whole(window, Span::from_millis(1))).then(problem)
 }
 
-/// Windows that begin between two of the numbers in names.
+/// Refuses windows that can begin between two of the numbers in names.
 fn fraction_of(name: WindowName, window: Span) -> Option<String> {
     let problem = || {
         let name = KeyPlaceholder::Window(name);
@@ -65,7 +65,7 @@ const fn is_whole(window: Span, unit: Span) -> bool {
     window.as_micros().is_multiple_of(unit.as_micros())
 }
 
-const NO_LAYOUT: &str = "limiters have no layout of a token-bucket in common: expected \
+const NO_LAYOUT: &str = "limiters have no common layout for a token-bucket: expected \
     fixed-window, sliding-window or sliding-log";
 const NO_WINDOW: &str = "a count for each window: expected {window_index}, {window_start} or \
     {window_start_ms}";

@@ -1,4 +1,4 @@
-//! What keys are called where a store shares them with another limiter.
+//! Templates for the names of keys that a store shares with another limiter.
 
 mod error;
 mod limit_check;
@@ -13,12 +13,12 @@ pub use error::KeyTemplateError;
 
 use crate::Span;
 
-/// A template for the names of keys, so that another limiter finds our counts and we find its.
+/// A template for the names of keys, so that Tidegate and another limiter find each other's counts.
 ///
 /// | placeholder | becomes |
 /// |---|---|
-/// | `{entity}` | who asks, as [`Charge::named`](crate::Charge::named) says; needed |
-/// | `{limit}` | which limit it is, as [`Charge::of_limit`](crate::Charge::of_limit) says |
+/// | `{entity}` | the caller's name, from [`Charge::named`](crate::Charge::named); required |
+/// | `{limit}` | the limit's name, from [`Charge::of_limit`](crate::Charge::of_limit) |
 /// | `{window_index}` | the window's number: its start divided by its length |
 /// | `{window_start}` | when the window began, in seconds since the epoch |
 /// | `{window_start_ms}` | the same in milliseconds |
@@ -26,8 +26,8 @@ use crate::Span;
 /// A brace that belongs to the key is doubled, as in `format!`: `{{` and `}}`. A name in doubled
 /// braces is a placeholder in a hash tag, so `{{entity}}` and `{{{entity}}}` both become `{alice}`.
 ///
-/// Behind a space and a plus sign may be how much longer than they matter keys are kept, up to a day:
-/// `api:{entity}:{window_start} +5s`.
+/// A template can end with a space, a plus sign and a span: keys are kept that much longer than needed,
+/// up to a day: `api:{entity}:{window_start} +5s`.
 ///
 /// ```
 /// use tidegate_core::{KeyTemplate, KeyPlaceholder};
@@ -46,23 +46,23 @@ pub struct KeyTemplate {
     buffer: Option<Span>,
 }
 
-/// A piece of a template.
+/// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplatePart {
-    /// What stands in every name.
+    /// Text that is the same in every name.
     Text(String),
-    /// What is different from name to name.
+    /// A value that differs between names.
     Placeholder(KeyPlaceholder),
 }
 
-/// What may stand in braces.
+/// A placeholder, which a template has in braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPlaceholder {
-    /// Who asks.
+    /// The caller's name.
     Entity,
-    /// Which limit it is.
+    /// The limit's name.
     Limit,
-    /// Which window it is.
+    /// The window.
     Window(WindowName),
 }
 
@@ -80,30 +80,30 @@ pub enum WindowName {
 impl KeyTemplate {
     /// The longest template, in bytes.
     pub const MAX_LENGTH: usize = 256;
-    /// The longest time that keys are kept for longer than they matter.
+    /// The longest buffer: see [`buffer`](Self::buffer).
     pub const MAX_BUFFER: Span = Span::from_days(1);
 
-    /// As it was written.
+    /// The template as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Its pieces, in their order. No two texts follow each other.
+    /// Its parts, in order. Two texts are never adjacent.
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
     }
 
-    /// How much longer than they matter keys are kept, if it says so.
+    /// How much longer than needed keys are kept, if the template has such a buffer.
     pub const fn buffer(&self) -> Option<Span> {
         self.buffer
     }
 
-    /// Whether names tell this.
+    /// Whether the template has this placeholder.
     pub fn has(&self, placeholder: KeyPlaceholder) -> bool {
         self.parts.contains(&TemplatePart::Placeholder(placeholder))
     }
 
-    /// What it says of windows, if anything.
+    /// How the template names windows, if it does.
     pub fn window(&self) -> Option<WindowName> {
         self.parts.iter().find_map(|part| match part {
             TemplatePart::Placeholder(KeyPlaceholder::Window(window)) => Some(*window),
@@ -113,7 +113,7 @@ impl KeyTemplate {
 }
 
 impl KeyPlaceholder {
-    /// All of them.
+    /// All placeholders.
     pub const ALL: &'static [Self] = &[
         Self::Entity,
         Self::Limit,
@@ -135,7 +135,7 @@ impl KeyPlaceholder {
 }
 
 impl WindowName {
-    /// What the start of a window of this length is divided by to get the number in a name.
+    /// The divisor that turns the start of a window of this length into the number in a name.
     pub const fn unit(self, window: Span) -> Span {
         match self {
             Self::Index => window,
@@ -161,7 +161,7 @@ impl fmt::Display for KeyTemplate {
     }
 }
 
-/// As in a template, with its braces.
+/// The placeholder as in a template, with its braces.
 impl fmt::Display for KeyPlaceholder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{}}}", self.name())

@@ -1,4 +1,4 @@
-//! From a template's text to its parts.
+//! Parses a key template into its parts.
 
 use super::{KeyPlaceholder, KeyTemplate, KeyTemplateError, TemplatePart};
 use crate::Span;
@@ -9,7 +9,7 @@ pub(super) fn parse(template: &str) -> Result<(Vec<TemplatePart>, Option<Span>),
     if length > most {
         return Err(parser.refuse_all(format!("{length} bytes: expected at most {most}")));
     }
-    // What is followed by a placeholder is a part of the name.
+    // A " +" before a placeholder is part of the name.
     let is_last = |(_, text): &(&str, &str)| !text.contains(['{', '}']);
     let buffer = match template.rsplit_once(" +").filter(is_last) {
         Some((names, text)) => {
@@ -27,12 +27,12 @@ pub(super) fn parse(template: &str) -> Result<(Vec<TemplatePart>, Option<Span>),
     Ok((parser.finish()?, buffer))
 }
 
-/// `5s`: how much longer than they matter keys are kept.
+/// Parses the buffer, such as `5s`: how much longer than needed keys are kept.
 fn buffer(text: &str) -> Result<Span, String> {
     let expected =
         "expected how long keys are kept beyond their window, such as +5s, at most a day";
     let span: Option<Span> = text.parse().ok();
-    span.filter(|it| *it <= KeyTemplate::MAX_BUFFER).ok_or(format!("\"+{text}\": {expected}"))
+    span.filter(|span| *span <= KeyTemplate::MAX_BUFFER).ok_or(format!("\"+{text}\": {expected}"))
 }
 
 struct TemplateParser<'a> {
@@ -59,7 +59,7 @@ impl<'a> TemplateParser<'a> {
             '{' => self.placeholder(),
             '}' => Err(self.refuse(NEVER_OPENED)),
             _ if next.is_control() => {
-                Err(self.refuse("a control character: expected a text that can be read"))
+                Err(self.refuse("a control character: expected printable text"))
             }
             _ => {
                 self.text(next.encode_utf8(&mut [0; 4]), next.len_utf8());
@@ -68,8 +68,8 @@ impl<'a> TemplateParser<'a> {
         }
     }
 
-    /// A brace that belongs to the key, or a placeholder in a hash tag: nobody wants the word
-    /// itself there.
+    /// A literal brace, or a placeholder in a hash tag: a name in doubled braces is always meant as a
+    /// placeholder.
     fn doubled(&mut self, inner: &str) -> Result<(), KeyTemplateError> {
         let name = inner.split_once("}}").map(|(name, _)| name);
         let Some(placeholder) = name.and_then(named) else {
@@ -96,7 +96,7 @@ impl<'a> TemplateParser<'a> {
         Ok(())
     }
 
-    /// Each may be said once, and windows in one way.
+    /// Each placeholder can occur once, and only one of the window placeholders.
     fn refuse_second(&self, placeholder: KeyPlaceholder) -> Result<(), KeyTemplateError> {
         let is_like = |part: &TemplatePart| match (part, placeholder) {
             (TemplatePart::Placeholder(KeyPlaceholder::Window(_)), KeyPlaceholder::Window(_)) => {
@@ -110,8 +110,8 @@ impl<'a> TemplateParser<'a> {
         }
     }
 
-    /// What two placeholders become must be told apart: caller 1 in window 23 is not caller 12 in
-    /// window 3.
+    /// The values of two placeholders must be distinguishable: caller 1 in window 23 is not caller 12
+    /// in window 3.
     fn refuse_glued(&self) -> Result<(), KeyTemplateError> {
         let is_glued = match self.parts.as_slice() {
             [.., TemplatePart::Placeholder(_)] => true,
@@ -158,10 +158,10 @@ fn named(name: &str) -> Option<KeyPlaceholder> {
 }
 
 const NEVER_CLOSED: &str =
-    "a brace that is not closed: expected {entity} and the like, or {{ for the brace";
+    "unclosed brace: expected a placeholder such as {entity}, or {{ for a literal brace";
 const NEVER_OPENED: &str =
-    "a brace that was never opened: expected {entity} and the like, or }} for the brace";
-const TOO_MANY: &str = "a placeholder too many: expected each once, and one of a window";
-const GLUED: &str = "a placeholder right behind another: expected a text between them that is not a \
+    "unopened brace: expected a placeholder such as {entity}, or }} for a literal brace";
+const TOO_MANY: &str = "repeated placeholder: expected each once, and only one for the window";
+const GLUED: &str = "adjacent placeholders: expected text between them that is not a \
                      number, or two callers could share a key";
 const NO_ENTITY: &str = "a template without {entity}: all callers would share one key";

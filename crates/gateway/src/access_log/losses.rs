@@ -1,4 +1,4 @@
-//! Lines that were not written: counted, and told of once for each outage.
+//! Lost lines of the access log: each is counted, and each outage is reported once.
 
 use std::fmt;
 use std::path::Path;
@@ -10,17 +10,17 @@ use parking_lot::Mutex;
 use tidegate_server::log::{self, LogLevel};
 use tokio::time::Instant;
 
-/// The lines that one log has lost.
+/// The lines that one access log has lost.
 #[derive(Debug)]
 pub(super) struct AccessLogLosses {
-    /// Whose they are.
+    /// The name of the log's file, or `-`.
     name: String,
-    /// Of all logs that this process had: it goes on when a reload opens another.
+    /// Shared by all logs of this process: the count continues when a reload opens another log.
     count: Arc<AtomicU64>,
     outage: Mutex<Option<AccessLogOutage>>,
 }
 
-/// The outage of now.
+/// The current outage.
 #[derive(Debug)]
 struct AccessLogOutage {
     lines: u64,
@@ -48,7 +48,7 @@ impl AccessLogLosses {
         *outage = Some(AccessLogOutage { lines: before + lines, last: Instant::now() });
     }
 
-    /// Lines are written again: an outage is over if none was lost for a while.
+    /// Called when lines are written: the outage is over if no line was lost for a while.
     pub(super) fn end_outage(&self) {
         let mut outage = self.outage.lock();
         if let Some(over) = outage.take_if(|it| it.last.elapsed() >= QUIET) {
@@ -58,5 +58,5 @@ impl AccessLogLosses {
     }
 }
 
-/// A disk that is full now and then has one outage, and not one for every line.
+/// Losses with shorter pauses are one outage, so that a nearly full disk does not report every line.
 const QUIET: Duration = Duration::from_secs(5);

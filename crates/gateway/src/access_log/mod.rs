@@ -1,5 +1,5 @@
-//! The access log: a JSON object for each request, written by a thread of its own. A request never
-//! waits for it; what does not fit into its queue is counted and dropped.
+//! The access log: a JSON object for each request, written by a separate thread. A request never waits
+//! for it; a line that does not fit into its queue is counted and dropped.
 
 mod losses;
 mod record;
@@ -20,44 +20,44 @@ use losses::AccessLogLosses;
 pub(crate) use record::{AccessLogRecord, AccessLogRequest};
 use target::AccessLogTarget;
 
-/// Where requests are written down.
+/// An open access log.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
-    about: gateway::AccessLogPlan,
+    config: gateway::AccessLogPlan,
     writer: LineWriter,
     losses: Arc<AccessLogLosses>,
     clock: SystemClock,
-    /// Other in every process: what is hashed cannot be looked up in a table.
+    /// Random in every process, so that hashed keys cannot be looked up in a table.
     secret: RandomState,
 }
 
 impl AccessLog {
-    /// Counts the lines that it loses in `lost`.
+    /// Opens the log. `lost` counts the lines that it loses.
     pub(crate) fn open(
-        about: &gateway::AccessLogPlan,
+        config: &gateway::AccessLogPlan,
         lost: Arc<AtomicU64>,
     ) -> Result<Self, AccessLogError> {
-        let losses = Arc::new(AccessLogLosses::new(about.file.as_deref(), lost));
+        let losses = Arc::new(AccessLogLosses::new(config.file.as_deref(), lost));
         let wrong = |why| AccessLogError { file: losses.name().to_owned(), why };
         Ok(Self {
-            writer: start(AccessLogTarget::new(about.file.as_deref(), Arc::clone(&losses)))
+            writer: start(AccessLogTarget::new(config.file.as_deref(), Arc::clone(&losses)))
                 .map_err(wrong)?,
             losses,
-            about: about.clone(),
+            config: config.clone(),
             clock: SystemClock::new(),
             secret: RandomState::new(),
         })
     }
 
-    /// Whether it was opened by this.
-    pub(crate) fn has_config(&self, about: &gateway::AccessLogPlan) -> bool {
-        self.about == *about
+    /// Whether the log was opened with this configuration.
+    pub(crate) fn has_config(&self, config: &gateway::AccessLogPlan) -> bool {
+        self.config == *config
     }
 
-    /// A record of a request that begins now, if it is one of the sample.
+    /// A record for a request that begins now, if the request is in the sample.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Box<AccessLogRecord>> {
-        let is_meant = self.about.sample_permille >= 1_000
-            || fastrand::u16(..1_000) < self.about.sample_permille;
+        let is_meant = self.config.sample_permille >= 1_000
+            || fastrand::u16(..1_000) < self.config.sample_permille;
         is_meant.then(|| Box::new(AccessLogRecord::new(Arc::clone(self))))
     }
 
@@ -65,9 +65,9 @@ impl AccessLog {
         self.clock.now()
     }
 
-    /// A caller as it is shown.
+    /// A caller's key as the log shows it: in plain text or hashed.
     fn display_key(&self, key: &str) -> String {
-        match self.about.shows_keys {
+        match self.config.shows_keys {
             true => key.to_owned(),
             false => format!("#{:016x}", self.secret.hash_one(key)),
         }
@@ -75,12 +75,12 @@ impl AccessLog {
 
     fn write(&self, line: Vec<u8>) {
         if !self.writer.send(line) {
-            self.losses.add(1, &"nobody takes them, or not fast enough");
+            self.losses.add(1, &"they are not read fast enough");
         }
     }
 }
 
-/// Why nothing can be written.
+/// The reason why the log cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("access log {file}: {why}")]
 pub(crate) struct AccessLogError {
@@ -88,25 +88,25 @@ pub(crate) struct AccessLogError {
     why: io::Error,
 }
 
-/// Opens a target on the thread that writes to it: that may take for ever, if it is a pipe that nobody
-/// reads, say. Whatever does not work out soon may work out later, also if it fails meanwhile.
+/// Opens a target on the thread that writes to it, because opening can block forever, for example for a
+/// pipe without a reader. Only an early error is returned; after `OPEN_TIMEOUT` the thread keeps trying.
 fn start(mut target: AccessLogTarget) -> io::Result<LineWriter> {
-    let (told, opened) = sync_channel(1);
+    let (sender, opened) = sync_channel(1);
     let open = move || {
-        // Whoever is told of an error drops the writer, which ends this thread.
-        let _ = told.try_send(target.open());
+        // On an error, `start` drops the writer, which ends this thread.
+        let _ = sender.try_send(target.open());
         Some(move |lines: &[u8]| target.write(lines))
     };
     let writer = LineWriter::start("access-log", MAX_WAITING, open)?;
-    match opened.recv_timeout(PATIENCE) {
+    match opened.recv_timeout(OPEN_TIMEOUT) {
         Ok(Err(error)) => Err(error),
         Ok(Ok(())) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(writer),
     }
 }
 
-/// In bytes.
+/// Bytes in the queue of the thread.
 const MAX_WAITING: usize = 16 << 20;
-const PATIENCE: Duration = Duration::from_millis(500);
+const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands on what is written.
+    /// Sends the written bytes to a channel.
     struct ChannelWriter(Sender<Vec<u8>>);
 
     impl Write for ChannelWriter {
@@ -129,12 +129,12 @@ mod tests {
         }
     }
 
-    /// What is opened by the answers of a channel, and what is written to it.
+    /// A target, the channel of results for its opener, and the channel of written bytes.
     fn target() -> (AccessLogTarget, Sender<io::Result<()>>, std::sync::mpsc::Receiver<Vec<u8>>) {
-        let ((answer, answers), (told, written)) = (channel::<io::Result<()>>(), channel());
+        let ((answer, answers), (sender, written)) = (channel::<io::Result<()>>(), channel());
         let opener = move || -> io::Result<target::AccessLogOutput> {
             answers.recv().unwrap_or_else(|_| Err(ErrorKind::NotFound.into()))?;
-            Ok(Box::new(ChannelWriter(told.clone())))
+            Ok(Box::new(ChannelWriter(sender.clone())))
         };
         let losses = Arc::new(AccessLogLosses::new(None, Arc::default()));
         (AccessLogTarget::with_opener(opener, losses), answer, written)
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_log_whose_open_fails_late_is_opened_again() {
         let (target, answer, written) = target();
-        // Nobody is told in time whether it can be opened.
+        // Opening has no result before the timeout.
         let writer = start(target).unwrap();
         answer.send(Err(ErrorKind::StaleNetworkFileHandle.into())).unwrap();
         answer.send(Err(ErrorKind::StaleNetworkFileHandle.into())).unwrap();

@@ -1,4 +1,4 @@
-//! One request, as it is written down.
+//! One record of the access log: the members of its JSON object, and the format of its time.
 
 use std::sync::Arc;
 
@@ -8,8 +8,7 @@ use tidegate::{Decision, Timestamp};
 use super::AccessLog;
 use crate::upstream::UpstreamFailure;
 
-/// What is known of a request. Written down when it is dropped, which is when its response has been
-/// sent, or will not be.
+/// The log record of one request. It is written on drop, when the response has been sent or aborted.
 #[derive(Debug)]
 pub(crate) struct AccessLogRecord {
     log: Arc<AccessLog>,
@@ -18,7 +17,7 @@ pub(crate) struct AccessLogRecord {
     bytes: u64,
 }
 
-/// The parts of a request that are written down.
+/// The parts of a request that are logged.
 #[derive(Debug)]
 pub(crate) struct AccessLogRequest<'r> {
     pub(crate) ip: Option<&'r str>,
@@ -33,19 +32,19 @@ impl AccessLogRecord {
         Self { begun: log.now(), log, fields: Map::new(), bytes: 0 }
     }
 
-    pub(crate) fn set_request(&mut self, about: &AccessLogRequest<'_>) {
-        let ip = about.ip.map(|ip| self.log.display_key(ip));
+    pub(crate) fn set_request(&mut self, request: &AccessLogRequest<'_>) {
+        let ip = request.ip.map(|ip| self.log.display_key(ip));
         let members = [
             ("ip", json!(ip)),
-            ("method", json!(about.method)),
-            ("host", json!(about.host)),
-            ("path", json!(about.path)),
-            ("user_agent", json!(about.user_agent)),
+            ("method", json!(request.method)),
+            ("host", json!(request.host)),
+            ("path", json!(request.path)),
+            ("user_agent", json!(request.user_agent)),
         ];
         self.fields.extend(members.map(|(name, value)| (name.to_owned(), value)));
     }
 
-    /// Who it was, by the attributes that policies ask for.
+    /// Adds an attribute that a policy uses.
     pub(crate) fn add_attribute(&mut self, name: &str, value: &[u8]) {
         let value = self.log.display_key(&String::from_utf8_lossy(value));
         let attributes = self.fields.entry("attributes").or_insert_with(|| json!({}));
@@ -71,12 +70,12 @@ impl AccessLogRecord {
         self.insert("status", json!(status));
     }
 
-    /// Some of the response has been handed over.
+    /// Counts bytes of the response body.
     pub(crate) fn add_bytes(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// The rest of the response will not come.
+    /// Records why the response is missing or incomplete.
     pub(crate) fn set_error(&mut self, failure: &UpstreamFailure) {
         self.insert("error", json!(failure.to_string()));
     }
@@ -100,7 +99,7 @@ impl Drop for AccessLogRecord {
     }
 }
 
-/// `2024-01-01T12:00:00.000Z`.
+/// Formats a time like `2024-01-01T12:00:00.000Z`.
 fn rfc3339(time: Timestamp) -> String {
     let millis = time.as_micros() / 1_000;
     let (days, of_day) = (millis / 86_400_000, millis % 86_400_000);
@@ -110,7 +109,7 @@ fn rfc3339(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// The date of a day since 1970, by years that begin in March: then the leap day comes last.
+/// Year, month and day of a day since 1970. Counts years from March, so that the leap day comes last.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

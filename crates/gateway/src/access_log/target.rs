@@ -1,4 +1,4 @@
-//! Where lines go, and what became of those that did not get there.
+//! The output of the access log: a file or standard output, reopened when it was moved or has failed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use super::losses::AccessLogLosses;
 
-/// Something that lines are written to.
+/// An open file or standard output.
 pub(super) type AccessLogOutput = Box<dyn Write + Send>;
 
-/// A file, or standard output.
+/// The file or standard output that lines are written to, whether open or not.
 pub(super) struct AccessLogTarget {
-    /// Where a file is that may be moved away.
+    /// The path of a file, which log rotation can move away.
     path: Option<PathBuf>,
     opener: Box<dyn FnMut() -> io::Result<AccessLogOutput> + Send>,
-    /// Nothing while it cannot be opened.
+    /// `None` while the target cannot be opened.
     out: Option<AccessLogOutput>,
-    /// Whether the last line was written in part.
+    /// Whether the last line was written only in part.
     is_torn: bool,
     losses: Arc<AccessLogLosses>,
 }
 
 impl AccessLogTarget {
-    /// A file, or standard output where there is none.
+    /// A target for the file at `path`, or for standard output without a path.
     pub(super) fn new(path: Option<&Path>, losses: Arc<AccessLogLosses>) -> Self {
         let file = path.map(Path::to_owned);
         let opener = move || -> io::Result<AccessLogOutput> {
@@ -35,7 +35,7 @@ impl AccessLogTarget {
         Self { path: path.map(Path::to_owned), ..Self::with_opener(opener, losses) }
     }
 
-    /// What this opens.
+    /// A target that `opener` opens.
     pub(super) fn with_opener(
         opener: impl FnMut() -> io::Result<AccessLogOutput> + Send + 'static,
         losses: Arc<AccessLogLosses>,
@@ -43,15 +43,14 @@ impl AccessLogTarget {
         Self { path: None, opener: Box::new(opener), out: None, is_torn: false, losses }
     }
 
-    /// This may take for ever, for a pipe that nobody reads.
+    /// Opens the target. For a pipe without a reader, this blocks forever.
     pub(super) fn open(&mut self) -> io::Result<()> {
         self.out = Some((self.opener)()?);
         self.is_torn = false;
         Ok(())
     }
 
-    /// Writes whole lines. A disk that is full loses lines, and so does a file that cannot be opened;
-    /// nothing else is lost.
+    /// Writes whole lines. Lines are lost only if the disk is full or the file cannot be opened or written.
     pub(super) fn write(&mut self, lines: &[u8]) {
         let opened = self.reopen_if_moved();
         let Some(out) = &mut self.out else {
@@ -72,15 +71,15 @@ impl AccessLogTarget {
         }
     }
 
-    /// A file that was moved away, by whoever keeps logs small, is begun anew. One that could not be
-    /// opened is tried again.
+    /// Opens a new file after log rotation has moved the old one away. Retries a file that could not be
+    /// opened.
     fn reopen_if_moved(&mut self) -> io::Result<()> {
         let is_gone = self.path.as_ref().is_some_and(|path| !path.exists());
         if self.out.is_none() || is_gone { self.open() } else { Ok(()) }
     }
 }
 
-/// How many bytes were written, and why not all of them.
+/// The number of bytes written, and the error if it is not all of them.
 fn write_all(out: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut left = bytes;
     while !left.is_empty() {
@@ -110,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk with this much room, and what is on it.
+    /// A disk: its free bytes, and its contents.
     #[derive(Clone, Default)]
     struct Disk(Arc<Mutex<(usize, Vec<u8>)>>);
 
@@ -144,7 +143,7 @@ mod tests {
         assert_eq!(count.load(Ordering::Relaxed), 3);
         disk.0.lock().0 = 100;
         target.write(b"ee\nff\n");
-        assert_eq!(disk.0.lock().1, b"aa\nbb\nee\nff\n", "half of a line spoils no other");
+        assert_eq!(disk.0.lock().1, b"aa\nbb\nee\nff\n", "half a line does not spoil the next one");
         assert_eq!(count.load(Ordering::Relaxed), 3);
     }
 }

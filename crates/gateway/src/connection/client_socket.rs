@@ -1,4 +1,4 @@
-//! The client's side of a connection: what comes in is followed, and what does not move is seen.
+//! A client's socket: it checks the framing of received bytes, and notices a client that does not read.
 
 use std::io;
 use std::pin::Pin;
@@ -12,23 +12,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::progress::GatewayProgress;
 
-/// A socket whose requests are clear.
+/// A socket that passes on only requests with unambiguous framing.
 #[derive(Debug)]
 pub(super) struct ClientSocket<IO> {
     io: IO,
-    /// Read already, and not handed on yet.
+    /// Bytes that were read but not passed on yet.
     kept: Bytes,
     framing: InboundFraming,
     progress: GatewayProgress,
     switch: Arc<ProtocolSwitch>,
 }
 
-/// What became of a request to switch protocols.
+/// Whether a request to switch protocols was granted. The socket waits for this before it reads on.
 #[derive(Debug, Default)]
 pub(crate) struct ProtocolSwitch(Mutex<(Option<bool>, Option<Waker>)>);
 
 impl ProtocolSwitch {
-    /// The request was answered, by a switch or by something else.
+    /// Sets the result once the request is answered.
     pub(crate) fn set_switched(&self, is_switched: bool) {
         let mut switch = self.0.lock();
         switch.0 = Some(is_switched);
@@ -50,19 +50,19 @@ impl ProtocolSwitch {
 }
 
 impl<IO> ClientSocket<IO> {
-    /// `kept` was read from the socket before; `is_http1` says what to follow.
+    /// `kept` was read from the socket before; `is_http1` chooses the framing.
     pub(super) fn new(io: IO, kept: Bytes, is_http1: bool, progress: GatewayProgress) -> Self {
         let framing =
             if is_http1 { InboundFraming::http1_proxy() } else { InboundFraming::http2() };
         Self { io, kept, framing, progress, switch: Arc::default() }
     }
 
-    /// Where to say what became of a request to switch protocols.
+    /// The place for the result of a request to switch protocols.
     pub(super) fn switch(&self) -> Arc<ProtocolSwitch> {
         Arc::clone(&self.switch)
     }
 
-    /// Looks at what was read into `buf` behind `start`.
+    /// Checks the bytes that were read into `buf` after `start`.
     fn follow(&mut self, start: usize, buf: &mut ReadBuf<'_>) {
         let kept = self.framing.follow(buf, start);
         if !kept.is_empty() {
@@ -78,29 +78,29 @@ impl<IO: AsyncRead + Unpin> AsyncRead for ClientSocket<IO> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let guard = self.get_mut();
-        if guard.framing.is_held() {
-            let is_switched = ready!(guard.switch.poll(cx));
-            guard.framing.resume(is_switched);
+        let socket = self.get_mut();
+        if socket.framing.is_held() {
+            let is_switched = ready!(socket.switch.poll(cx));
+            socket.framing.resume(is_switched);
         }
-        if guard.framing.is_broken() {
-            guard.framing.end(buf);
+        if socket.framing.is_broken() {
+            socket.framing.end(buf);
             return Poll::Ready(Ok(()));
         }
         let start = buf.filled().len();
-        if guard.kept.is_empty() {
-            ready!(Pin::new(&mut guard.io).poll_read(cx, buf))?;
+        if socket.kept.is_empty() {
+            ready!(Pin::new(&mut socket.io).poll_read(cx, buf))?;
         } else {
-            let count = guard.kept.len().min(buf.remaining());
-            buf.put_slice(guard.kept.get(..count).unwrap_or_default());
-            guard.kept.advance(count);
-            if guard.kept.is_empty() {
-                // Or it would be kept for as long as the rest of a head takes.
-                guard.kept = Bytes::new();
+            let count = socket.kept.len().min(buf.remaining());
+            buf.put_slice(socket.kept.get(..count).unwrap_or_default());
+            socket.kept.advance(count);
+            if socket.kept.is_empty() {
+                // Release the memory now, not when the rest of the head has arrived.
+                socket.kept = Bytes::new();
             }
         }
         if buf.filled().len() > start {
-            guard.follow(start, buf);
+            socket.follow(start, buf);
         }
         Poll::Ready(Ok(()))
     }
@@ -144,7 +144,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for ClientSocket<IO> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // TLS takes what it is given into a buffer: only now is it known what has left.
+        // TLS buffers its writes: only a flush shows whether the bytes were sent.
         let poll = Pin::new(&mut self.io).poll_flush(cx);
         self.record_pending(poll)
     }

@@ -1,4 +1,4 @@
-//! One client's connection, from its first byte to its last.
+//! One client's connection: protocol detection, HTTP/1 or HTTP/2, idle phases, and shutdown.
 
 mod client_socket;
 mod progress;
@@ -30,18 +30,19 @@ use progress::{GatewayConnectionAction, GatewayConnectionTimer};
 pub(crate) use client_socket::ProtocolSwitch;
 pub(crate) use progress::{ActiveRequest, GatewayProgress};
 
-/// Who is at the other end of a connection, as far as the connection tells.
+/// The peer of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GatewayPeer {
-    /// No address on a unix socket.
+    /// `None` for a Unix socket.
     pub(crate) ip: Option<IpAddr>,
-    /// Whether it speaks TLS with us.
+    /// Whether the connection uses TLS.
     pub(crate) is_secure: bool,
 }
 
-/// Answers requests until the client leaves, takes too long, or the gateway closes.
+/// Answers requests until the client disconnects or takes too long, or the gateway shuts down.
 ///
-/// Buffers, timers and hyper are there while something is under way, and gone while the client is silent.
+/// Buffers, timers and hyper's state exist only while a request is under way. An idle HTTP/1 connection
+/// has none of them.
 pub(crate) async fn serve<S, IO>(
     mut io: IO,
     peer: GatewayPeer,
@@ -58,14 +59,14 @@ pub(crate) async fn serve<S, IO>(
         let IdleEnd::Received(first) = wait_idle(&mut io, &mut seat, from, until).await else {
             return close_idle(io).await;
         };
-        // The first head has as much time as the connection had.
+        // The time for the first head starts with the connection, not with its first byte.
         let due = if is_h1 { Instant::now() + worker.config.header_timeout } else { until };
-        let deadline = GatewayConnectionTimer::new(
+        let timer = GatewayConnectionTimer::new(
             GatewayProgress::new(seat.work(), &worker.gateway.budget),
             seat,
             due,
         );
-        match Box::pin(answer(io, first, is_h1, peer, &worker, deadline)).await {
+        match Box::pin(answer(io, first, is_h1, peer, &worker, timer)).await {
             Some((silent, rest)) => (io, (seat, from)) = (silent, rest),
             None => return,
         }
@@ -74,52 +75,53 @@ pub(crate) async fn serve<S, IO>(
     }
 }
 
-/// Answers what comes, `first` to begin with, until there is a pause. Then there are the stream and
-/// the seat, and from when on they are at rest.
+/// Answers requests, beginning with the bytes in `first`. If the connection becomes idle, returns the
+/// stream, the seat, and since when they are idle. Returns `None` if the connection has ended.
 async fn answer<S, IO>(
     io: IO,
     first: Vec<u8>,
     is_h1: bool,
     peer: GatewayPeer,
     worker: &Arc<GatewayWorker<S>>,
-    mut deadline: GatewayConnectionTimer,
+    mut timer: GatewayConnectionTimer,
 ) -> Option<(IO, (Seat, Instant))>
 where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (config, progress) = (&worker.config, deadline.progress());
+    let (config, progress) = (&worker.config, timer.progress());
     let (mut lent, lender) = lend(io);
-    let mut told = pin!(deadline.seat().wait_must_close());
+    let mut must_close = pin!(timer.seat().wait_must_close());
     let (kept, is_h2) = tokio::select! {
         biased;
         begun = sniff_protocol(first, is_h1, &mut lent) => begun?,
-        _ = poll_fn(|cx| deadline.poll(config, cx)) => return None,
-        () = told.as_mut() => return None,
+        _ = poll_fn(|cx| timer.poll(config, cx)) => return None,
+        () = must_close.as_mut() => return None,
     };
-    let guard = ClientSocket::new(lent, kept, !is_h2, progress.clone());
+    let socket = ClientSocket::new(lent, kept, !is_h2, progress.clone());
     if is_h2 {
         progress.set_http2();
     }
-    let session = GatewaySession::new(Arc::clone(worker), peer, progress.clone(), guard.switch());
+    let session = GatewaySession::new(Arc::clone(worker), peer, progress.clone(), socket.switch());
     let session = Arc::new(session);
     let answering = Arc::clone(&session);
     let service = service_fn(move |request| {
-        // Not when the answer is first polled: with HTTP/2 that is later, in a task of its own.
-        let (session, busy) = (Arc::clone(&answering), answering.begin());
-        async move { Ok::<_, Infallible>(GatewaySession::answer(session, request, busy).await) }
+        // Count the request now: with HTTP/2, the future is first polled later, in its own task.
+        let (session, active) = (Arc::clone(&answering), answering.begin());
+        async move { Ok::<_, Infallible>(GatewaySession::answer(session, request, active).await) }
     });
-    let io = TokioIo::new(guard);
+    let io = TokioIo::new(socket);
     let due = if is_h2 {
         let connection = pin!(h2(config).serve_connection(io, service));
-        drive(connection, http2::Connection::graceful_shutdown, told, &mut deadline, config).await
+        drive(connection, http2::Connection::graceful_shutdown, must_close, &mut timer, config)
+            .await
     } else {
         let connection = pin!(h1(config).serve_connection(io, service).with_upgrades());
-        let goodbye = http1::UpgradeableConnection::graceful_shutdown;
-        drive(connection, goodbye, told, &mut deadline, config).await
+        let begin_shutdown = http1::UpgradeableConnection::graceful_shutdown;
+        drive(connection, begin_shutdown, must_close, &mut timer, config).await
     };
     match due {
-        Some(GatewayConnectionAction::Rest) => return Some((lender.take()?, deadline.rest())),
+        Some(GatewayConnectionAction::Rest) => return Some((lender.take()?, timer.rest())),
         Some(GatewayConnectionAction::Leave) => {
             close_idle_http2(lender.take()?, progress.last_stream()).await
         }
@@ -133,31 +135,31 @@ where
     None
 }
 
-/// Sees a connection to its end; `goodbye` tells it to finish what it has begun. Returns why it has to
-/// end, unless it ended by itself.
+/// Drives a connection to its end; `begin_shutdown` makes it finish its active requests and close.
+/// Returns the action of the timer, or `None` if the connection ended first.
 async fn drive<C: Future>(
     mut connection: Pin<&mut C>,
-    goodbye: impl Fn(Pin<&mut C>),
-    mut told: Pin<&mut impl Future<Output = ()>>,
-    deadline: &mut GatewayConnectionTimer,
+    begin_shutdown: impl Fn(Pin<&mut C>),
+    mut must_close: Pin<&mut impl Future<Output = ()>>,
+    timer: &mut GatewayConnectionTimer,
     config: &ListenerConfig,
 ) -> Option<GatewayConnectionAction> {
     let mut is_open = true;
-    // By hand and not by `select!`: the deadline must look after the connection has moved.
+    // Not `select!`: the timer must be polled after the connection.
     poll_fn(|cx| {
         loop {
-            // An error is a client that broke off or broke the protocol; hyper has answered it.
+            // On an error, the client disconnected or broke the protocol; hyper has answered it.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(None);
             }
-            // Not before: hyper would end at once, and what the client has asked is still unread.
-            if is_open && told.as_mut().poll(cx).is_ready() {
+            // Not earlier: hyper would close immediately, with the client's request still unread.
+            if is_open && must_close.as_mut().poll(cx).is_ready() {
                 is_open = false;
-                goodbye(connection.as_mut());
+                begin_shutdown(connection.as_mut());
                 continue;
             }
-            match ready!(deadline.poll(config, cx)) {
-                GatewayConnectionAction::Drain => goodbye(connection.as_mut()),
+            match ready!(timer.poll(config, cx)) {
+                GatewayConnectionAction::Drain => begin_shutdown(connection.as_mut()),
                 due => return Poll::Ready(Some(due)),
             }
         }
@@ -165,7 +167,8 @@ async fn drive<C: Future>(
     .await
 }
 
-/// The first bytes, and whether they begin an HTTP/2 connection. `None` when there are too few.
+/// The first bytes, and whether they are the preface of HTTP/2. `None` if the connection ends before
+/// that is clear.
 async fn sniff_protocol(
     first: Vec<u8>,
     is_h1: bool,
@@ -189,10 +192,10 @@ async fn sniff_protocol(
 fn h1(config: &ListenerConfig) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // See `progress`, which tells a slow head from an idle connection.
+        // `progress` has this timeout: it distinguishes a slow head from an idle connection.
         .header_read_timeout(None)
         .max_header_size(config.max_head)
-        // What one connection can make us hold. hyper refuses less than 8 KiB.
+        // Bounds the memory of one connection. hyper panics below 8 KiB.
         .max_buf_size(config.max_head.saturating_add(BUFFER).max(8 << 10));
     builder
 }
@@ -204,10 +207,10 @@ fn h2(config: &ListenerConfig) -> http2::Builder<TokioExecutor> {
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(config.max_head).unwrap_or(u32::MAX))
         .initial_stream_window_size(WINDOW)
-        // See `buffers`, which has this much for the bodies of a connection.
+        // `buffers` reserves this much for the request bodies of a connection.
         .initial_connection_window_size(UPLOAD_WINDOW)
         .max_send_buf_size(BUFFER)
-        // A client that is gone without a word is noticed.
+        // Notices a client that has disappeared without closing.
         .keep_alive_interval(config.idle_timeout)
         .keep_alive_timeout(config.header_timeout);
     builder

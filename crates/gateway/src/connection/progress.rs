@@ -1,4 +1,4 @@
-//! What a connection is doing, and for how long it may.
+//! The state of a client's connection, and the timer that ends states that last too long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::buffers::{BufferBudget, Http2Buffers};
 use crate::upstream::StallTimer;
 
-/// Shared by a connection's socket, its requests and its deadline, which all run in one task or,
-/// with HTTP/2, on one worker.
+/// The progress of a connection, shared by its socket, its requests and its timer. All of them run in one
+/// task or, with HTTP/2, on one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct GatewayProgress(Arc<GatewayProgressFlags>);
 
@@ -20,22 +20,22 @@ pub(crate) struct GatewayProgress(Arc<GatewayProgressFlags>);
 struct GatewayProgressFlags {
     /// Requests that are being answered.
     busy: AtomicU32,
-    /// Counts steps, so that every step begins a new wait.
+    /// Counts state changes: each one restarts the timer.
     steps: AtomicU32,
-    /// Whether some of a head has come, or nothing yet.
+    /// Whether a head is incomplete, or nothing has been received yet.
     in_head: AtomicBool,
-    /// Whether the client does not take what it is sent.
+    /// Whether the client does not read its responses.
     is_stuck: AtomicBool,
-    /// HTTP/1: whether all of a request has come, and nothing of the next.
+    /// HTTP/1: whether a request was received completely, and nothing of the next one.
     is_between: AtomicBool,
     is_h2: AtomicBool,
-    /// HTTP/2: the last stream that a request has begun.
+    /// HTTP/2: the last stream opened by a request.
     last_stream: AtomicU32,
     work: SeatUse,
     buffers: Arc<Http2Buffers>,
 }
 
-/// A request that is being answered, until this is dropped.
+/// A request that is being answered; it ends on drop.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest(GatewayProgress);
 
@@ -63,23 +63,23 @@ impl GatewayProgress {
         ActiveRequest(self.clone())
     }
 
-    /// What waits on the connection, if it is HTTP/2: with HTTP/1 that is one buffer.
+    /// The buffered data of the connection, if it is HTTP/2. HTTP/1 has only one bounded buffer.
     pub(crate) fn buffers(&self) -> Option<Arc<Http2Buffers>> {
         self.0.is_h2.load(Ordering::Relaxed).then(|| Arc::clone(&self.0.buffers))
     }
 
-    /// A request is answered. Whoever was denied last makes way first.
+    /// Records whether the last request was denied: such connections are closed first if seats are short.
     pub(crate) fn record_answer(&self, is_denial: bool) {
         self.0.work.set_denied(is_denial);
     }
 
-    /// What comes is HTTP/2. It says things that are not requests, and only a request is a step.
+    /// The client speaks HTTP/2. It has frames besides requests, and only a request counts as a step.
     pub(super) fn set_http2(&self) {
         self.0.is_h2.store(true, Ordering::Relaxed);
         self.set_in_head(false);
     }
 
-    /// Bytes have come.
+    /// Records the framing after bytes were received.
     pub(super) fn record_framing(&self, framing: &InboundFraming) {
         self.0.is_between.store(framing.is_between_requests(), Ordering::Relaxed);
         self.0.last_stream.store(framing.last_stream(), Ordering::Relaxed);
@@ -89,21 +89,21 @@ impl GatewayProgress {
         }
     }
 
-    /// The last stream that a request has begun.
+    /// The last stream opened by a request.
     pub(super) fn last_stream(&self) -> u32 {
         self.0.last_stream.load(Ordering::Relaxed)
     }
 
-    /// Some of a head has come, or all of it.
+    /// A head has begun, or is complete.
     fn set_in_head(&self, begins: bool) {
         if self.0.in_head.swap(begins, Ordering::Relaxed) != begins {
             self.step();
         }
     }
 
-    /// The client takes what it is sent, or does not.
+    /// The client does not read its responses, or reads them again.
     pub(super) fn set_stuck(&self, is_stuck: bool) {
-        // Nearly always nothing changes.
+        // Nearly always nothing changes, and nothing is written.
         if is_stuck != self.0.is_stuck.load(Ordering::Relaxed) {
             self.0.is_stuck.store(is_stuck, Ordering::Relaxed);
             self.step();
@@ -114,7 +114,6 @@ impl GatewayProgress {
         self.0.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What it is doing now.
     fn state(&self) -> GatewayConnectionState {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         let (in_head, is_h2) = (is(&self.0.in_head), is(&self.0.is_h2));
@@ -128,20 +127,21 @@ impl GatewayProgress {
     }
 }
 
+/// The state of a client's connection; each has its own timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GatewayConnectionState {
-    /// Some of a head has come, or nothing yet.
+    /// HTTP/1: a head is incomplete, or nothing has been received yet.
     Head,
     /// Requests are being answered. Services have timeouts of their own.
     Busy,
-    /// The client does not take what it is sent.
+    /// The client does not read its responses.
     Stuck,
-    /// Nothing is under way; but with HTTP/2, something may have come in part.
+    /// No request is under way. With HTTP/2, a frame or head can be incomplete (`in_head`).
     Idle { is_h2: bool, in_head: bool },
 }
 
 impl ActiveRequest {
-    /// What waits on its connection, if it is HTTP/2.
+    /// The buffered data of its connection, if that is HTTP/2.
     pub(crate) fn buffers(&self) -> Option<Arc<Http2Buffers>> {
         self.0.buffers()
     }
@@ -154,43 +154,43 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// What is to be done with a connection.
+/// The action that the timer demands for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GatewayConnectionAction {
-    /// HTTP/1: nothing has been under way for a while, so it may rest.
+    /// HTTP/1: no request has been under way for a while, so its buffers can be released.
     Rest,
-    /// HTTP/2: it is at rest, and somebody else needs its seat.
+    /// HTTP/2: it is idle, and another client needs its seat.
     Leave,
-    /// HTTP/2: the same, but a request has just come. It is the last.
+    /// HTTP/2: another client needs its seat, but a request has just been received. It is the last one.
     Drain,
-    /// It has been in one state for longer than it may.
+    /// It has been in one state for too long.
     Close,
 }
 
-/// Resolves when something is to be done.
+/// The timer of a client's connection. It resolves to the action that is due.
 #[derive(Debug)]
 pub(super) struct GatewayConnectionTimer {
     progress: GatewayProgress,
     seat: Seat,
     seen: u32,
-    patience: StallTimer,
-    /// HTTP/2: with what has come in part.
-    part: StallTimer,
-    /// Whether nothing has been under way for a while.
+    state_timer: StallTimer,
+    /// HTTP/2: how long a frame or head has been incomplete.
+    partial_timer: StallTimer,
+    /// Whether no request has been under way for a while.
     is_quiet: bool,
-    /// If so, from when on: not from when that was noticed, so that everybody has their turn.
+    /// If so, since when. This is not the time when it was noticed, so that seats are freed in order.
     rests_from: Instant,
-    /// HTTP/2 rests where it is.
+    /// HTTP/2: the idle seat. Unlike HTTP/1, an idle connection keeps its buffers.
     rest: Option<IdleSeat>,
 }
 
 impl GatewayConnectionTimer {
-    /// A head has begun, and has until `due`.
+    /// A timer for a connection whose first head must be complete at `due`.
     pub(super) fn new(progress: GatewayProgress, seat: Seat, due: Instant) -> Self {
         let seen = progress.0.steps.load(Ordering::Relaxed);
-        let (patience, part) = (StallTimer::until(due), StallTimer::default());
+        let (state_timer, partial_timer) = (StallTimer::until(due), StallTimer::default());
         let (is_quiet, rests_from) = (false, due);
-        Self { progress, seat, seen, patience, part, is_quiet, rests_from, rest: None }
+        Self { progress, seat, seen, state_timer, partial_timer, is_quiet, rests_from, rest: None }
     }
 
     pub(super) fn progress(&self) -> GatewayProgress {
@@ -201,12 +201,12 @@ impl GatewayConnectionTimer {
         &self.seat
     }
 
-    /// The seat, and from when on it is at rest.
+    /// The seat, and since when it is idle.
     pub(super) fn rest(self) -> (Seat, Instant) {
         (self.seat, self.rests_from)
     }
 
-    /// To be polled after the connection, so that it sees what has come of that.
+    /// Must be polled after the connection, so that it sees the new state.
     pub(super) fn poll(
         &mut self,
         config: &ListenerConfig,
@@ -215,7 +215,7 @@ impl GatewayConnectionTimer {
         let steps = self.progress.0.steps.load(Ordering::Relaxed);
         if self.seen != steps {
             self.seen = steps;
-            self.patience.restart();
+            self.state_timer.restart();
             self.is_quiet = false;
             if self.rest.take().is_some_and(IdleSeat::end) {
                 return Poll::Ready(GatewayConnectionAction::Drain);
@@ -223,16 +223,18 @@ impl GatewayConnectionTimer {
         }
         let over = match self.progress.state() {
             GatewayConnectionState::Busy => return Poll::Pending,
-            GatewayConnectionState::Head => self.patience.poll_expired(config.header_timeout, cx),
-            GatewayConnectionState::Stuck => self.patience.poll_expired(config.idle_timeout, cx),
+            GatewayConnectionState::Head => {
+                self.state_timer.poll_expired(config.header_timeout, cx)
+            }
+            GatewayConnectionState::Stuck => self.state_timer.poll_expired(config.idle_timeout, cx),
             GatewayConnectionState::Idle { is_h2: false, .. } => return self.poll_idle(config, cx),
             GatewayConnectionState::Idle { in_head: false, .. } => {
-                self.part.restart();
+                self.partial_timer.restart();
                 return self.poll_idle(config, cx);
             }
-            // Neither does it keep the connection open, nor is it cut off at once.
+            // An incomplete head does not keep the connection open, but has its own timeout.
             GatewayConnectionState::Idle { in_head: true, .. } => {
-                match self.part.poll_expired(config.header_timeout, cx) {
+                match self.partial_timer.poll_expired(config.header_timeout, cx) {
                     Poll::Pending => return self.poll_idle(config, cx),
                     over => over,
                 }
@@ -254,14 +256,14 @@ impl GatewayConnectionTimer {
             if self.is_quiet {
                 let left = config.idle_timeout.saturating_sub(QUIET);
                 return self
-                    .patience
+                    .state_timer
                     .poll_expired(left, cx)
                     .map(|()| GatewayConnectionAction::Close);
             }
-            ready!(self.patience.poll_expired(config.idle_timeout.min(QUIET), cx));
+            ready!(self.state_timer.poll_expired(config.idle_timeout.min(QUIET), cx));
             self.is_quiet = true;
-            self.rests_from = self.patience.due().unwrap_or_else(Instant::now);
-            self.patience.restart();
+            self.rests_from = self.state_timer.due().unwrap_or_else(Instant::now);
+            self.state_timer.restart();
             if self.progress.0.is_h2.load(Ordering::Relaxed) {
                 self.rest = Some(self.seat.idle(self.rests_from));
             } else if self.progress.0.is_between.load(Ordering::Relaxed) {
@@ -282,20 +284,20 @@ mod tests {
     use super::super::client_socket::ClientSocket;
     use super::*;
 
-    /// As with TLS: everything is taken at once, and leaves when the client reads.
+    /// Like TLS, the writer accepts everything immediately, and sends it when the client reads.
     #[tokio::test]
     async fn what_was_taken_and_has_not_left_is_under_way() {
         let progress = GatewayProgress::new(SeatUse::default(), &BufferBudget::new(0));
         progress.set_in_head(false);
         let (mut client, server) = duplex(1);
-        let mut guard =
+        let mut socket =
             ClientSocket::new(BufWriter::new(server), Bytes::new(), true, progress.clone());
-        guard.write_all(b"answer").await.unwrap();
-        let flush = poll_fn(|cx| Poll::Ready(Pin::new(&mut guard).poll_flush(cx)));
+        socket.write_all(b"answer").await.unwrap();
+        let flush = poll_fn(|cx| Poll::Ready(Pin::new(&mut socket).poll_flush(cx)));
         assert!(flush.await.is_pending());
         assert_eq!(progress.state(), GatewayConnectionState::Stuck);
-        let mut heard = [0; 6];
-        let (read, flushed) = tokio::join!(client.read_exact(&mut heard), guard.flush());
+        let mut received = [0; 6];
+        let (read, flushed) = tokio::join!(client.read_exact(&mut received), socket.flush());
         assert!(read.is_ok() && flushed.is_ok());
         assert_eq!(progress.state(), GatewayConnectionState::Idle { is_h2: false, in_head: false });
     }

@@ -1,4 +1,4 @@
-//! Which fields of a request go on to a service.
+//! Decides which header fields and trailers of a request are forwarded to a service.
 
 use bytes::Bytes;
 use http::HeaderName;
@@ -10,12 +10,12 @@ use tidegate::config::gateway::{ApiKeyLocation, GatewayPlan};
 use super::{FieldRules, hop};
 use crate::refusal::is_grpc;
 
-/// What is left out of requests, besides what concerns a connection.
+/// Decides which header fields of a request are forwarded.
 #[derive(Debug, Default)]
 pub(crate) struct FieldFilter {
     keeps_underscores: bool,
     keeps_overrides: bool,
-    /// What policies and routes go by: the service sees what was counted.
+    /// The fields that policies and routes use. They pass, so that the service sees what was counted.
     used: Vec<HeaderName>,
 }
 
@@ -41,7 +41,7 @@ impl FieldFilter {
         if hop::is_replaced_or_dropped(text) {
             return false;
         }
-        // To many services an underscore is a hyphen: nothing is to be forged that way.
+        // Many services read an underscore as a hyphen, so `x_real_ip` could forge `x-real-ip`.
         if text.contains('_') {
             let other = text.replace('_', "-");
             let is_kept = self.keeps_underscores
@@ -61,13 +61,13 @@ impl FieldFilter {
     }
 }
 
-/// Which fields may come behind the body of a request.
+/// Decides which trailers of a request are forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TrailerFilter {
-    /// None: a service that adds them to the head would see another request than was counted.
+    /// None: a service that merges trailers into the head would see another request than was counted.
     #[default]
     Dropped,
-    /// Those of gRPC.
+    /// Only those of gRPC.
     Grpc,
 }
 
@@ -79,7 +79,7 @@ impl TrailerFilter {
         if is_grpc { Self::Grpc } else { Self::Dropped }
     }
 
-    /// A frame of a body, without what does not pass.
+    /// The frame without the trailers that are not forwarded.
     pub(crate) fn filter(self, frame: Frame<Bytes>) -> Frame<Bytes> {
         match frame.into_trailers() {
             Ok(trailers) => {

@@ -1,21 +1,21 @@
-//! Fields that concern one connection and not the message, and fields that are ours to write.
+//! Hop-by-hop fields, fields that only the gateway can write, and fields that override the request.
 
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 use tidegate_http::RequestFault;
 
-/// Whether a list of tokens, such as `Connection`, has this one.
+/// Whether a list field such as `Connection` contains a token.
 pub(crate) fn has_token(headers: &HeaderMap, list: HeaderName, token: &str) -> bool {
     headers.get_all(list).iter().any(|value| tokens(value).any(|it| it.eq_ignore_ascii_case(token)))
 }
 
-/// The tokens of a list.
+/// The tokens of a list field's value.
 pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     let list = value.to_str().unwrap_or_default();
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
-/// The fields that a response's `Connection` names: they go no further either.
+/// The fields that a response's `Connection` names: they are not forwarded.
 #[derive(Debug)]
 pub(crate) struct HopByHopFields(SmallVec<[HeaderName; 2]>);
 
@@ -28,7 +28,7 @@ impl HopByHopFields {
     }
 }
 
-/// Removes what concerns only the connection that a response came on.
+/// Removes the fields of a response that concern only its connection.
 pub(crate) fn strip_hop_fields(headers: &mut HeaderMap) {
     if headers.contains_key(CONNECTION) {
         for name in HopByHopFields::of(headers).0 {
@@ -40,8 +40,8 @@ pub(crate) fn strip_hop_fields(headers: &mut HeaderMap) {
     }
 }
 
-/// Refuses a request whose `Connection` names anything but what concerns a connection. A client that
-/// names another field wants it lost on the way to the service, behind what was counted.
+/// Refuses a request whose `Connection` names an end-to-end field. The client would have that field removed
+/// after it was counted and before the service sees it.
 pub(crate) fn check_connection(headers: &HeaderMap) -> Result<(), RequestFault> {
     for value in headers.get_all(CONNECTION) {
         for token in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
@@ -55,20 +55,20 @@ pub(crate) fn check_connection(headers: &HeaderMap) -> Result<(), RequestFault> 
     Ok(())
 }
 
-/// Whether a field of a request is not passed on as it is.
+/// Whether the gateway writes this field itself, or drops it.
 pub(crate) fn is_replaced_or_dropped(name: &str) -> bool {
     match name {
         "host" | "expect" | "content-length" | "x-real-ip" | "x-forwarded-for"
         | "x-forwarded-host" | "x-forwarded-proto" | "forwarded" => true,
-        // Trailers of requests end here, and so does what announces them.
+        // Trailers are filtered, so their announcement is dropped. An upgrade to HTTP/2 is never forwarded.
         "trailer" | "http2-settings" => true,
-        // Scripts find it among their variables, as the address of a proxy for their own requests.
+        // CGI scripts see `Proxy` as `HTTP_PROXY`, and would send their own requests there ("httpoxy").
         "proxy" | "proxy-authorization" => true,
         _ => HOP_BY_HOP.contains(&name),
     }
 }
 
-/// Whether some services take the field for another path, method or client than the request's own.
+/// Whether some services let this field override the path, method, host or client of the request.
 pub(crate) fn is_override(name: &str) -> bool {
     matches!(
         name,
@@ -109,7 +109,7 @@ pub(crate) fn is_override(name: &str) -> bool {
 const HOP_BY_HOP: &[&str] =
     &["connection", "proxy-connection", "keep-alive", "te", "transfer-encoding", "upgrade"];
 
-/// What a request's `Connection` may name.
+/// The tokens that a request's `Connection` can contain.
 const CONNECTION_TOKENS: &[&str] = &[
     "close",
     "keep-alive",
@@ -121,7 +121,7 @@ const CONNECTION_TOKENS: &[&str] = &[
     "proxy-connection",
 ];
 
-/// A service that names these in `Connection` does not want them lost on the way.
+/// The message needs these fields, even if a service names them in `Connection` by mistake.
 const NEVER_STRIPPED: &[&str] =
     &["authorization", "content-length", "content-type", "cookie", "host"];
 

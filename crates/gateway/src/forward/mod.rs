@@ -1,4 +1,4 @@
-//! A request as a service gets to see it: written anew, never copied.
+//! The request that a service gets. Its head is always written anew, never copied from the client's bytes.
 
 mod filter;
 pub(crate) mod hop;
@@ -19,36 +19,37 @@ pub(crate) use rules::FieldRules;
 
 use crate::upstream::ForwardFraming;
 
-/// A request, and what is to be said about how it came here.
+/// A request to forward, with the facts for its forwarding fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardRequest<'r> {
     pub(crate) parts: &'r Parts,
     /// The path in normal form, and the query.
     pub(crate) target: &'r str,
-    /// As the client asked for it.
+    /// The host in the client's spelling.
     pub(crate) host: Option<&'r str>,
     pub(crate) rules: &'r FieldRules,
-    /// Whom the request is from, and who brought it.
+    /// The address of the client, which can be behind proxies.
     pub(crate) client: Option<&'r str>,
+    /// The address at the other end of the connection.
     pub(crate) peer: Option<IpAddr>,
     pub(crate) is_secure: bool,
-    /// Whether what the request says about its way here is believed.
-    pub(crate) believed: bool,
+    /// Whether the peer is a trusted proxy, so that its forwarding fields are kept.
+    pub(crate) is_trusted: bool,
     /// The protocol that the client wants to switch to.
     pub(crate) upgrade: Option<&'r HeaderValue>,
     /// Whether the service sees the client's host.
     pub(crate) preserves_host: bool,
-    /// What the request is a part of here, if it is traced.
+    /// The gateway's span, if the request is traced.
     pub(crate) trace: Option<TraceParent>,
     pub(crate) framing: ForwardFraming,
     pub(crate) filter: &'r FieldFilter,
-    /// The length of the body, if the client has told it.
+    /// The length of the body, if the request has `Content-Length`.
     pub(crate) length: Option<u64>,
     pub(crate) trailers: TrailerFilter,
 }
 
 impl ForwardRequest<'_> {
-    /// As HTTP/1.1 has it.
+    /// The head in the format of HTTP/1.1.
     pub(crate) fn encode(&self, authority: &HeaderValue) -> BytesMut {
         let mut out = BytesMut::with_capacity(HEAD);
         out.put_slice(self.parts.method.as_str().as_bytes());
@@ -81,7 +82,7 @@ impl ForwardRequest<'_> {
         out
     }
 
-    /// As HTTP/2 has it. `None` for what cannot be said there.
+    /// The request for HTTP/2. `None` if its host or target is not valid there.
     pub(crate) fn request<B>(
         &self,
         authority: &HeaderValue,
@@ -119,7 +120,7 @@ impl ForwardRequest<'_> {
         kept.or_else(|| authority.to_str().ok()).unwrap_or_default()
     }
 
-    /// Every field but those that belong to a connection.
+    /// Calls `field` for every field of the forwarded request, except those that belong to a connection.
     fn each_field(&self, mut field: impl FnMut(&str, &[u8])) {
         let headers = &self.parts.headers;
         for (name, value) in headers {
@@ -143,12 +144,13 @@ impl ForwardRequest<'_> {
         }
     }
 
-    /// How the request came here. What a client says of that itself is not passed on, unless it
-    /// is a proxy of ours.
+    /// The fields about the client and the proxies on the way. A client's own values are dropped, unless
+    /// the peer is a trusted proxy.
     fn each_forwarding_field(&self, field: &mut impl FnMut(&str, &[u8])) {
         let mut text = String::with_capacity(96);
-        let before = |name| self.parts.headers.get_all(name).into_iter().filter(|_| self.believed);
-        let mut said = |name: &'static str, ours: &str, text: &mut String| {
+        let before =
+            |name| self.parts.headers.get_all(name).into_iter().filter(|_| self.is_trusted);
+        let mut append_hop = |name: &'static str, ours: &str, text: &mut String| {
             text.clear();
             for value in before(name).filter_map(|value| value.to_str().ok()) {
                 text.push_str(value);
@@ -161,11 +163,11 @@ impl ForwardRequest<'_> {
         if let Some(peer) = self.peer {
             let mut ours = String::with_capacity(48);
             let _ = write!(ours, "{}", peer.to_canonical());
-            said("x-forwarded-for", &ours, &mut text);
+            append_hop("x-forwarded-for", &ours, &mut text);
         }
         let mut ours = String::with_capacity(96);
         write_forwarded(self.peer, proto, self.host, &mut ours);
-        said("forwarded", &ours, &mut text);
+        append_hop("forwarded", &ours, &mut text);
         if let Some(client) = self.client {
             field("x-real-ip", client.as_bytes());
         }
@@ -182,8 +184,8 @@ impl ForwardRequest<'_> {
     }
 }
 
-/// The protocol that a request wants to switch to, if it says so properly. HTTP/2 is none, wherever
-/// in the list it stands: whoever wants it can begin with it, and here its requests would pass us by.
+/// The protocol that a request wants to switch to, if its fields are valid. HTTP/2 is not accepted anywhere
+/// in the list: its requests would bypass the gateway, and a client can start with HTTP/2 anyway.
 pub(crate) fn wanted_upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
     let is_fit = |protocol: &HeaderValue| {
         let is_h2 = |token: &str| token.to_ascii_lowercase().starts_with("h2");
@@ -194,7 +196,7 @@ pub(crate) fn wanted_upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(UPGRADE).filter(|_| is_wanted)
 }
 
-/// One hop, as RFC 7239 has it.
+/// Writes one hop in the format of RFC 7239.
 fn write_forwarded(peer: Option<IpAddr>, proto: &str, host: Option<&str>, out: &mut String) {
     let _ = match peer.map(|peer| peer.to_canonical()) {
         Some(IpAddr::V4(peer)) => write!(out, "for={peer};"),
@@ -208,7 +210,9 @@ fn write_forwarded(peer: Option<IpAddr>, proto: &str, host: Option<&str>, out: &
     }
 }
 
+/// The initial capacity for a head.
 const HEAD: usize = 768;
+/// The capacity for fields that the gateway adds.
 const ADDED: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a configuration changes in the fields of messages.
+//! The configured changes to the header fields of requests and responses.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate::config::gateway::{HeaderRules, SecretText, is_field_value};
@@ -7,7 +7,7 @@ use tidegate_server::NamedFiles;
 
 use crate::services::GatewayError;
 
-/// Rules, ready to be applied.
+/// The fields to remove, set and add, with their values already read.
 #[derive(Debug, Default)]
 pub(crate) struct FieldRules {
     remove: Vec<HeaderName>,
@@ -16,8 +16,8 @@ pub(crate) struct FieldRules {
 }
 
 impl FieldRules {
-    /// Those of all requests, and then those of a route: what it removes or sets is also what was
-    /// set or added before. Values that are elsewhere are read.
+    /// Combines the rules of the gateway with those of a route. Removing or setting a field also undoes
+    /// earlier rules for it. Reads the values that are in files or environment variables.
     pub(crate) fn new(all: &[&HeaderRules], files: &mut NamedFiles) -> Result<Self, GatewayError> {
         let mut rules = Self::default();
         for file in all {
@@ -36,14 +36,14 @@ impl FieldRules {
         Ok(rules)
     }
 
-    /// Whether a field of this name is not passed on, also in its other spelling: some services take
-    /// underscores for hyphens.
+    /// Whether a field of this name is dropped. A name with underscores counts as the one with hyphens,
+    /// because some services do not distinguish them.
     pub(crate) fn drops(&self, name: &HeaderName) -> bool {
-        let is_it = |other: &HeaderName| is_same_variable(other.as_str(), name.as_str());
-        self.remove.iter().any(is_it) || self.set.iter().any(|(other, _)| is_it(other))
+        let is_same = |other: &HeaderName| is_same_variable(other.as_str(), name.as_str());
+        self.remove.iter().any(is_same) || self.set.iter().any(|(other, _)| is_same(other))
     }
 
-    /// The fields that come in addition. Of several that set one name, the last.
+    /// The fields to set and add. If several rules set the same name, the last one counts.
     pub(crate) fn added(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
         let is_last = |index: usize, name: &HeaderName| {
             let later = self.set.get(index + 1..).unwrap_or_default();
@@ -54,7 +54,7 @@ impl FieldRules {
         set.chain(&self.add)
     }
 
-    /// Changes a message that is there as a whole.
+    /// Applies the rules to complete header fields.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);
@@ -68,7 +68,7 @@ impl FieldRules {
     }
 }
 
-/// What a configuration allows is fit to be sent, so that nothing is lost here.
+/// Converts names and values. The configuration was already checked, so no field is lost here.
 fn fields(
     list: &[(String, SecretText)],
     files: &mut NamedFiles,
@@ -85,40 +85,45 @@ fn fields(
     Ok(fields)
 }
 
-/// The value of a field, wherever it is. What is wrong with it is said without showing it.
+/// The value of a field, from the plan, a file or the environment. Errors never show the value.
 fn read_secret(
     name: &str,
     value: &SecretText,
     files: &mut NamedFiles,
 ) -> Result<String, GatewayError> {
-    let (found, place) = match value {
+    let (found, source) = match value {
         SecretText::Text(text) => return Ok(text.clone()),
         SecretText::File(path) => {
-            let place = path.display().to_string();
+            let source = path.display().to_string();
             let bytes = files.read(path);
-            let bytes = bytes.map_err(|error| secret_error(name, &place, &error.to_string()))?;
-            let text =
-                std::str::from_utf8(&bytes).map_err(|_| secret_error(name, &place, "not text"))?;
-            (text.trim_end_matches(['\r', '\n']).to_owned(), place)
+            let bytes = bytes.map_err(|error| secret_error(name, &source, &error.to_string()))?;
+            let text = std::str::from_utf8(&bytes)
+                .map_err(|_| secret_error(name, &source, "not valid UTF-8"))?;
+            (text.trim_end_matches(['\r', '\n']).to_owned(), source)
         }
         SecretText::Env(variable) => {
-            let place = format!("${variable}");
-            // Not the error's own words: they show a value that is no text.
+            let source = format!("${variable}");
+            // Not `env::var`: its error shows a value that is not valid UTF-8.
             let text =
-                std::env::var_os(variable).ok_or_else(|| secret_error(name, &place, "not set"))?;
-            (text.into_string().map_err(|_| secret_error(name, &place, "not text"))?, place)
+                std::env::var_os(variable).ok_or_else(|| secret_error(name, &source, "not set"))?;
+            (
+                text.into_string().map_err(|_| secret_error(name, &source, "not valid UTF-8"))?,
+                source,
+            )
         }
-        _ => return Err(secret_error(name, "its value", "is of a kind that is not known")),
+        _ => return Err(secret_error(name, "its value", "unknown kind of source")),
     };
     match found.as_str() {
-        "" => Err(secret_error(name, &place, "empty: expected the value of the field")),
-        text if !is_field_value(text) => Err(secret_error(name, &place, "no value of a field")),
+        "" => Err(secret_error(name, &source, "empty: expected the value of the field")),
+        text if !is_field_value(text) => {
+            Err(secret_error(name, &source, "not a valid field value"))
+        }
         _ => Ok(found),
     }
 }
 
-fn secret_error(name: &str, place: &str, why: &str) -> GatewayError {
-    GatewayError::new(format!("{place}: {why} (the value of {name})"))
+fn secret_error(name: &str, source: &str, why: &str) -> GatewayError {
+    GatewayError::new(format!("{source}: {why} (the value of {name})"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Public keys in PEM: just enough of DER to find the key in them.
+//! Public keys in DER: a minimal parser that finds the key in a `SubjectPublicKeyInfo`.
 
-/// What kind of key a `PUBLIC KEY` block holds, and the key as `ring` wants it.
+/// The key of a PEM block `PUBLIC KEY`, in the format that `ring` expects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DerPublicKey<'d> {
     Rsa(&'d [u8]),
@@ -17,7 +17,7 @@ pub(super) fn public_key(der: &[u8]) -> Option<DerPublicKey<'_>> {
     let (algorithm, key) = element(SEQUENCE, info)?;
     let (id, parameters) = element(OBJECT_ID, algorithm)?;
     let (bits, rest) = element(BIT_STRING, key)?;
-    // The number of bits that do not count in the last byte: none.
+    // The first byte is the number of unused bits in the last one, which must be zero.
     let key = bits.strip_prefix(&[0]).filter(|_| rest.is_empty())?;
     match id {
         RSA => Some(DerPublicKey::Rsa(key)),
@@ -30,7 +30,7 @@ pub(super) fn public_key(der: &[u8]) -> Option<DerPublicKey<'_>> {
     }
 }
 
-/// The contents of an element, and what comes behind it.
+/// The contents of an element, and the bytes after it.
 fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = match der {
         [found, _, ..] if *found != tag => return None,

@@ -1,4 +1,4 @@
-//! Tokens and keys that nobody has issued.
+//! Fuzzes the verifier with forged tokens, signed nonsense, and arbitrary key files.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,17 +18,17 @@ use tidegate::config::PolicySource;
 
 use super::*;
 
-/// The bytes are taken for a token, which is never believed; for the header and the claims of a token
-/// that is signed with the right key, whose times must then be right; and for a file of keys.
+/// Uses the bytes as a token, which must never be accepted; as the header and claims of a token with a valid
+/// signature, which is accepted only if its times are valid; and as a file of keys.
 pub(crate) fn token(bytes: &[u8]) {
     thread_local! {
         static VERIFIER: LazyCell<JwtVerifier> = LazyCell::new(verifier);
     }
     VERIFIER.with(|verifier| {
         let forged = claims(verifier, bytes);
-        assert!(!matches!(forged, Ok(Some(_))), "a token that nobody has signed is believed");
-        let mut halves = bytes.splitn(2, |byte| *byte == b'\n');
-        let (header, body) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+        assert!(!matches!(forged, Ok(Some(_))), "a token without a valid signature is accepted");
+        let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
+        let (header, body) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let token = signed(header, body);
         if let Ok(Some(JwtClaims(claims))) = claims(verifier, token.as_bytes()) {
             let time = |name: &str| claims.get(name).and_then(Value::as_f64);
@@ -40,9 +40,9 @@ pub(crate) fn token(bytes: &[u8]) {
         }
         for end in [token.len() - 1, token.len() - 10] {
             let cut = self::claims(verifier, &token.as_bytes()[..end]);
-            assert!(!matches!(cut, Ok(Some(_))), "a token with half a signature is believed");
+            assert!(!matches!(cut, Ok(Some(_))), "a token with a truncated signature is accepted");
         }
-        if let Ok(keys) = JwtKeySet::parse(bytes, &verifier.about) {
+        if let Ok(keys) = JwtKeySet::parse(bytes, &verifier.config) {
             keys.verify(JwtAlgorithm::EdDsa, None, b"message", &[0; 64]);
             keys.verify(JwtAlgorithm::Es256, Some("a"), b"message", &[0; 64]);
             keys.verify(JwtAlgorithm::Rs256, None, b"message", &[0; 256]);
@@ -69,9 +69,13 @@ fn verifier() -> JwtVerifier {
     let text = "gateway: { upstreams: { a: http://h }, jwt: { keys: k, algorithms: [HS256] } }\n\
                 policies: [{ name: p, key: ['jwt:sub'], limits: [1/s] }]";
     let plan = Plan::compile(&PolicySource::new("fuzz", text).unwrap()).unwrap();
-    let about = plan.gateway().unwrap().jwt.clone().unwrap();
-    assert_eq!(about.leeway.as_secs_ceil(), LEEWAY);
-    JwtVerifier { keys: JwtKeySet::parse(SECRET, &about).unwrap(), about, verified: Arc::default() }
+    let config = plan.gateway().unwrap().jwt.clone().unwrap();
+    assert_eq!(config.leeway.as_secs_ceil(), LEEWAY);
+    JwtVerifier {
+        keys: JwtKeySet::parse(SECRET, &config).unwrap(),
+        config,
+        verified: Arc::default(),
+    }
 }
 
 const NOW: u64 = 1_700_000_000;

@@ -1,5 +1,5 @@
-//! The keys that tokens are verified by. A key is for one kind of signature, so that a public key
-//! is never taken for a secret.
+//! The keys that verify tokens. Each key is for one kind of signature, so that a public key is never used
+//! as a secret.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use super::der::{self, DerPublicKey};
 
-/// All keys of a file.
+/// The keys of a file.
 #[derive(Debug)]
 pub(crate) struct JwtKeySet(Vec<JwtKey>);
 
@@ -27,18 +27,18 @@ struct JwtKey {
 
 enum JwtKeyMaterial {
     Secret(hmac::Key),
-    /// The numbers of an RSA key.
+    /// An RSA key as modulus and exponent, from a JWKS.
     RsaComponents {
         n: Vec<u8>,
         e: Vec<u8>,
     },
-    /// An RSA key as PKCS#1 has it.
+    /// An RSA key in PKCS#1, from a PEM file.
     Rsa(Vec<u8>),
     P256(Vec<u8>),
     Ed25519(Vec<u8>),
 }
 
-/// Why there are no keys.
+/// The reason why keys cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {why}")]
 pub(crate) struct JwtKeysError {
@@ -47,16 +47,16 @@ pub(crate) struct JwtKeysError {
 }
 
 impl JwtKeySet {
-    pub(crate) fn read(about: &JwtPlan, files: &mut NamedFiles) -> Result<Self, JwtKeysError> {
-        let wrong = |why: String| JwtKeysError { file: about.keys.display().to_string(), why };
-        let bytes = files.read(&about.keys).map_err(|error| wrong(error.to_string()))?;
-        let keys = Self::parse(&bytes, about).map_err(wrong)?;
+    pub(crate) fn read(config: &JwtPlan, files: &mut NamedFiles) -> Result<Self, JwtKeysError> {
+        let wrong = |why: String| JwtKeysError { file: config.keys.display().to_string(), why };
+        let bytes = files.read(&config.keys).map_err(|error| wrong(error.to_string()))?;
+        let keys = Self::parse(&bytes, config).map_err(wrong)?;
         let is_usable = |algorithm: &JwtAlgorithm| keys.0.iter().any(|it| it.is_for(*algorithm));
-        if let Some(algorithm) = about.algorithms.iter().find(|algorithm| !is_usable(algorithm)) {
+        if let Some(algorithm) = config.algorithms.iter().find(|algorithm| !is_usable(algorithm)) {
             return Err(wrong(format!("no key for {}", algorithm.name())));
         }
         let is_crowded = |algorithm: &JwtAlgorithm| keys.unnamed(*algorithm).count() > MAX_UNNAMED;
-        if let Some(algorithm) = about.algorithms.iter().find(|algorithm| is_crowded(algorithm)) {
+        if let Some(algorithm) = config.algorithms.iter().find(|algorithm| is_crowded(algorithm)) {
             let (count, name) = (keys.unnamed(*algorithm).count(), algorithm.name());
             let expected = format!("expected a \"kid\" for each, or at most {MAX_UNNAMED}");
             return Err(wrong(format!("{count} keys for {name} without a \"kid\": {expected}")));
@@ -64,7 +64,7 @@ impl JwtKeySet {
         Ok(keys)
     }
 
-    pub(super) fn parse(bytes: &[u8], about: &JwtPlan) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &[u8], config: &JwtPlan) -> Result<Self, String> {
         let text = bytes.trim_ascii();
         if text.starts_with(b"{") {
             return Self::of_jwks(text);
@@ -75,10 +75,10 @@ impl JwtKeySet {
             let keys: Option<Vec<_>> = blocks.iter().map(|block| JwtKey::of_der(block)).collect();
             return match keys {
                 Some(keys) if !keys.is_empty() => Ok(Self(keys)),
-                _ => Err("no public key of RSA, P-256 or Ed25519 in it".to_owned()),
+                _ => Err("no RSA, P-256 or Ed25519 public key in it".to_owned()),
             };
         }
-        if !about.algorithms.contains(&JwtAlgorithm::Hs256) {
+        if !config.algorithms.contains(&JwtAlgorithm::Hs256) {
             return Err("neither a JWKS nor a public key in PEM".to_owned());
         }
         let material = JwtKeyMaterial::secret(text)?;
@@ -89,28 +89,28 @@ impl JwtKeySet {
         let file: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let list = match file.get("keys") {
             Some(Value::Array(list)) => &list[..],
-            // One key alone.
+            // A single JWK.
             None if file.get("kty").is_some() => std::slice::from_ref(&file),
             _ => return Err("a JWKS without \"keys\"".to_owned()),
         };
         let mut keys = Vec::new();
         for (index, jwk) in list.iter().enumerate() {
-            // Keys for other purposes, or of other kinds, are none of ours.
+            // Keys for other purposes, such as encryption, are skipped.
             if jwk.get("use").and_then(Value::as_str).is_none_or(|it| it == "sig") {
                 keys.extend(JwtKey::of_jwk(jwk).map_err(|why| format!("key {index}: {why}"))?);
             }
         }
-        if keys.is_empty() { Err("no key in it that we know".to_owned()) } else { Ok(Self(keys)) }
+        if keys.is_empty() { Err("no supported key in it".to_owned()) } else { Ok(Self(keys)) }
     }
 
-    /// The keys for a kind of signature that no token can name.
+    /// The keys for an algorithm that have no `kid`, so that no token can name them.
     fn unnamed(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &JwtKey> {
         self.0.iter().filter(move |key| key.is_for(algorithm) && key.id.is_none())
     }
 
-    /// Whether a key made this signature: the one that is named, if one is. A token that names none is
-    /// for a key without a name, or for the only one: trying all of them would cost whoever is flooded
-    /// with forged tokens a verification for each.
+    /// Whether the signature is valid. Tries the key with the token's `kid` and the keys without one. A token
+    /// without a `kid` is tried with the latter, or with the only key. Trying all keys would multiply the
+    /// cost of a flood of forged tokens.
     pub(super) fn verify(
         &self,
         algorithm: JwtAlgorithm,
@@ -152,12 +152,12 @@ impl JwtKey {
         Some(Self { id: None, material })
     }
 
-    /// `None` for a kind that we do not know.
+    /// `None` for an unsupported kind of key.
     fn of_jwk(jwk: &Value) -> Result<Option<Self>, String> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         let bytes = |name: &str| {
             let value = text(name).ok_or_else(|| format!("no {name:?}"))?;
-            URL_SAFE_NO_PAD.decode(value).map_err(|_| format!("{name:?} is no base64url"))
+            URL_SAFE_NO_PAD.decode(value).map_err(|_| format!("{name:?} is not base64url"))
         };
         let material = match (text("kty"), text("crv")) {
             (Some("oct"), _) => JwtKeyMaterial::secret(&bytes("k")?)?,
@@ -165,7 +165,7 @@ impl JwtKey {
             (Some("EC"), Some("P-256")) => {
                 let (x, y) = (bytes("x")?, bytes("y")?);
                 if x.len() != 32 || y.len() != 32 {
-                    return Err("no point of P-256".to_owned());
+                    return Err("not a point of P-256".to_owned());
                 }
                 JwtKeyMaterial::P256([&[4], &x[..], &y].concat())
             }
@@ -177,7 +177,7 @@ impl JwtKey {
 }
 
 impl JwtKeyMaterial {
-    /// A short secret is guessed from a single token.
+    /// Refuses short secrets: a single token is enough to guess them offline.
     fn secret(bytes: &[u8]) -> Result<Self, String> {
         let least = digest::SHA256_OUTPUT_LEN;
         if bytes.len() < least {
@@ -188,14 +188,14 @@ impl JwtKeyMaterial {
     }
 
     fn verify(&self, message: &[u8], proof: &[u8]) -> bool {
-        let of = |algorithm: &'static dyn signature::VerificationAlgorithm, key: &[u8]| {
+        let verify_with = |algorithm: &'static dyn signature::VerificationAlgorithm, key: &[u8]| {
             UnparsedPublicKey::new(algorithm, key).verify(message, proof).is_ok()
         };
         match self {
             Self::Secret(key) => hmac::verify(key, message, proof).is_ok(),
-            Self::Rsa(key) => of(&signature::RSA_PKCS1_2048_8192_SHA256, key),
-            Self::P256(key) => of(&signature::ECDSA_P256_SHA256_FIXED, key),
-            Self::Ed25519(key) => of(&signature::ED25519, key),
+            Self::Rsa(key) => verify_with(&signature::RSA_PKCS1_2048_8192_SHA256, key),
+            Self::P256(key) => verify_with(&signature::ECDSA_P256_SHA256_FIXED, key),
+            Self::Ed25519(key) => verify_with(&signature::ED25519, key),
             Self::RsaComponents { n, e } => RsaPublicKeyComponents { n, e }
                 .verify(&signature::RSA_PKCS1_2048_8192_SHA256, message, proof)
                 .is_ok(),
@@ -203,7 +203,7 @@ impl JwtKeyMaterial {
     }
 }
 
-/// Nothing of a secret is shown.
+/// Shows only the kind of key, never a secret.
 impl fmt::Debug for JwtKeyMaterial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -215,5 +215,5 @@ impl fmt::Debug for JwtKeyMaterial {
     }
 }
 
-/// Keys that no token can name are all tried: one that is used, and one that will be.
+/// Keys without a `kid` are all tried. Two are enough for a rotation: the current key and the next one.
 const MAX_UNNAMED: usize = 2;

@@ -1,4 +1,4 @@
-//! Tokens: whose claims tell callers apart, once their signatures were verified.
+//! JSON Web Tokens: verifies their signatures and lifetimes, and reads their claims for policies.
 
 mod der;
 #[cfg(any(test, fuzzing))]
@@ -20,20 +20,20 @@ use tidegate_server::NamedFiles;
 
 pub(crate) use keys::{JwtKeySet, JwtKeysError};
 
-/// Verifies tokens.
+/// Verifies tokens with a set of keys.
 #[derive(Debug)]
 pub(crate) struct JwtVerifier {
-    about: JwtPlan,
+    config: JwtPlan,
     keys: JwtKeySet,
-    /// How many signatures were verified, by this one and those before it.
+    /// How many signatures this verifier and its predecessors have verified.
     verified: Arc<AtomicU64>,
 }
 
-/// What a verified token says.
+/// The claims of a verified token.
 #[derive(Debug)]
 pub(crate) struct JwtClaims(Map<String, Value>);
 
-/// Why a token is not believed. Its words are for the client: they say nothing about keys.
+/// The reason why a token is refused. The client sees these texts, so they reveal nothing about keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JwtFault {
     #[error("no token: expected Authorization: Bearer")]
@@ -42,24 +42,24 @@ pub(crate) enum JwtFault {
     Twice,
     #[error("the token is malformed")]
     Malformed,
-    #[error("the token is signed in a way that is not accepted")]
+    #[error("the token's algorithm is not accepted")]
     Algorithm,
-    #[error("the token's signature does not fit")]
+    #[error("the token's signature is invalid")]
     Signature,
     #[error("the token has expired")]
     Expired,
     #[error("the token never expires: expected \"exp\"")]
     NoExpiry,
-    #[error("the token is too old: expected one that was issued lately")]
+    #[error("the token is too old: expected one that was issued recently")]
     TooOld,
     #[error("the token is not valid yet")]
     TooEarly,
-    #[error("the token is meant for somebody else")]
+    #[error("the token's issuer or audience does not match")]
     Elsewhere,
 }
 
 impl JwtFault {
-    /// Why a request has no token that could be verified.
+    /// The fault of a request whose token cannot be read.
     const fn of(fault: &RequestFault) -> Self {
         match fault {
             RequestFault::Twice(_) => Self::Twice,
@@ -69,7 +69,7 @@ impl JwtFault {
 }
 
 impl JwtClaims {
-    /// A claim that is one value.
+    /// A claim with a single value; `None` for lists and objects.
     pub(crate) fn get(&self, name: &str) -> Option<Vec<u8>> {
         match self.0.get(name)? {
             Value::String(text) => Some(text.clone().into_bytes()),
@@ -81,20 +81,20 @@ impl JwtClaims {
 }
 
 impl JwtVerifier {
-    pub(crate) fn new(about: &JwtPlan, files: &mut NamedFiles) -> Result<Self, JwtKeysError> {
+    pub(crate) fn new(config: &JwtPlan, files: &mut NamedFiles) -> Result<Self, JwtKeysError> {
         Ok(Self {
-            keys: JwtKeySet::read(about, files)?,
-            about: about.clone(),
+            keys: JwtKeySet::read(config, files)?,
+            config: config.clone(),
             verified: Arc::default(),
         })
     }
 
-    /// The same, which goes on counting where another has begun.
+    /// Continues the count of the previous verifier.
     pub(crate) fn with_counter(self, verified: &Arc<AtomicU64>) -> Self {
         Self { verified: Arc::clone(verified), ..self }
     }
 
-    /// What a request's token says; nothing, of a request without one that needs none.
+    /// The claims of a request's token; `None` if it has no token and needs none.
     pub(crate) fn claims(
         &self,
         headers: &HeaderMap,
@@ -102,7 +102,7 @@ impl JwtVerifier {
     ) -> Result<Option<JwtClaims>, JwtFault> {
         let token = only_bearer(headers, &RequestRules::default());
         match token.map_err(|fault| JwtFault::of(&fault))? {
-            None if self.about.required => Err(JwtFault::Missing),
+            None if self.config.required => Err(JwtFault::Missing),
             None => Ok(None),
             Some(token) => self.verify(token, now).map(Some),
         }
@@ -129,25 +129,25 @@ impl JwtVerifier {
         Ok(JwtClaims(claims))
     }
 
-    /// One that the configuration names, whatever the token would like.
+    /// The token's algorithm, if the configuration accepts it.
     fn algorithm(&self, header: &Map<String, Value>) -> Result<JwtAlgorithm, JwtFault> {
-        // Extensions that must be understood are none that we understand.
+        // The token requires extensions, and none is supported.
         if header.contains_key("crit") {
             return Err(JwtFault::Algorithm);
         }
         let name = header.get("alg").and_then(Value::as_str).ok_or(JwtFault::Malformed)?;
-        let accepted = self.about.algorithms.iter().find(|it| it.name() == name);
+        let accepted = self.config.algorithms.iter().find(|it| it.name() == name);
         accepted.copied().ok_or(JwtFault::Algorithm)
     }
 
     fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<(), JwtFault> {
-        let (now, leeway) = (now.as_micros() / 1_000_000, self.about.leeway.as_secs_ceil());
+        let (now, leeway) = (now.as_micros() / 1_000_000, self.config.leeway.as_secs_ceil());
         match seconds(claims, "exp")? {
             Some(end) if now >= end.saturating_add(leeway) => return Err(JwtFault::Expired),
-            None if self.about.requires_expiry => return Err(JwtFault::NoExpiry),
+            None if self.config.requires_expiry => return Err(JwtFault::NoExpiry),
             _ => {}
         }
-        if let Some(max_age) = self.about.max_age {
+        if let Some(max_age) = self.config.max_age {
             let issued = seconds(claims, "iat")?.ok_or(JwtFault::TooOld)?;
             if now.saturating_add(leeway) < issued {
                 return Err(JwtFault::TooEarly);
@@ -163,9 +163,9 @@ impl JwtVerifier {
             return Err(JwtFault::TooEarly);
         }
         let issuer = claims.get("iss").and_then(Value::as_str);
-        let is_issuer = self.about.issuer.is_none() || self.about.issuer.as_deref() == issuer;
+        let is_issuer = self.config.issuer.is_none() || self.config.issuer.as_deref() == issuer;
         let is_meant =
-            self.about.audience.as_deref().is_none_or(|wanted| match claims.get("aud") {
+            self.config.audience.as_deref().is_none_or(|wanted| match claims.get("aud") {
                 Some(Value::String(audience)) => audience == wanted,
                 Some(Value::Array(all)) => all.iter().any(|it| it.as_str() == Some(wanted)),
                 _ => false,
@@ -185,12 +185,12 @@ fn object(text: &[u8]) -> Result<Map<String, Value>, JwtFault> {
     }
 }
 
-/// A time in whole seconds. One that is no number is not ignored: that would make it endless.
+/// A time in whole seconds. A value that is not a number is a fault: ignoring it would remove the bound.
 fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<u64>, JwtFault> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => {
-            // A fraction of a second is allowed, and not needed.
+            // Fractions of a second are valid, but not needed.
             let rounded = || number.as_f64().filter(|it| (0.0..LATEST).contains(it));
             let whole = number.as_u64().or_else(|| rounded().map(|it| it as u64));
             whole.map(Some).ok_or(JwtFault::Malformed)
@@ -199,7 +199,7 @@ fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<u64>, JwtFa
     }
 }
 
-/// Beyond this a number has no whole seconds any more.
+/// 2^53: beyond this, a float cannot represent every second.
 const LATEST: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tokens that are believed, and those that are not.
+//! Tests of the verifier: which tokens and key files are accepted, and which are refused.
 
 use super::*;
 use http::header::AUTHORIZATION;
@@ -18,7 +18,7 @@ fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A file that goes with the test.
+/// A file that is removed on drop.
 struct TempFile(std::path::PathBuf);
 
 impl TempFile {
@@ -56,7 +56,7 @@ fn unsigned(header: &Value, claims: &Value) -> String {
     format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()))
 }
 
-/// Valid for an hour, unless it says something else.
+/// A token that is valid for an hour, unless the claims have `exp`.
 fn signed(claims: &Value) -> String {
     let mut claims = claims.clone();
     claims.as_object_mut().unwrap().entry("exp").or_insert(json!(NOW + 3_600));
@@ -114,7 +114,7 @@ fn every_other_token_is_refused() {
         (format!("{}.{}.x", encode(b"[]"), encode(b"{}")), JwtFault::Malformed),
     ] {
         let refused = subject(&hs256(), &token).unwrap_err();
-        // A signature that lost or gained a character may also be no base64.
+        // A signature with a character more or less may also be invalid base64.
         let alike = (refused, expected) == (JwtFault::Malformed, JwtFault::Signature);
         assert!(refused == expected || alike, "{token}: {refused:?}");
     }
@@ -129,7 +129,7 @@ fn times_issuers_and_audiences_are_checked() {
     assert_eq!(of(json!({"exp": 1.5})), Some(JwtFault::Expired));
     assert_eq!(of(json!({"exp": "never"})), Some(JwtFault::Malformed));
     assert_eq!(of(json!({"exp": -1})), Some(JwtFault::Malformed));
-    // Whatever the notation: the first digits of a number are not the number.
+    // Exponents count: the first digits of a number are not its value.
     assert_eq!(of(json!({"exp": 1.7e9})), None);
     assert_eq!(of(json!({"nbf": 1.8e9})), Some(JwtFault::TooEarly));
     assert_eq!(of(json!({"nbf": 1.5e300})), Some(JwtFault::Malformed));
@@ -235,7 +235,7 @@ fn curves_are_verified_by_jwks_and_by_pem() {
     assert_eq!(subject(&both, &sign("ES256", "a")).unwrap(), "alice");
     assert_eq!(subject(&both, &sign("EdDSA", "b")).unwrap(), "alice");
     assert_eq!(subject(&both, &sign("ES256", "b")), Err(JwtFault::Signature));
-    // A public key is no secret: nobody can sign with what everybody knows.
+    // A public key must not be used as a secret: everybody could sign with it.
     let forged = unsigned(&json!({"alg": "HS256", "kid": "a"}), &json!({"sub": "eve"}));
     assert_eq!(subject(&both, &with_hmac(forged, point)), Err(JwtFault::Algorithm));
 
@@ -247,7 +247,7 @@ fn curves_are_verified_by_jwks_and_by_pem() {
     assert_eq!(subject(&by_pem, &sign("EdDSA", "b")).unwrap(), "alice");
 }
 
-/// Signed with openssl; the private key was thrown away.
+/// The token was signed with openssl, and the private key was discarded.
 #[test]
 fn rsa_is_verified_by_jwks_and_by_pem() {
     let token = include_str!("testdata/rs256.jwt").trim();
@@ -265,7 +265,7 @@ fn files_that_hold_no_key_are_refused() {
         (&b"short"[..], "algorithms: HS256", "a secret of 5 bytes"),
         (SECRET, "algorithms: RS256", "neither a JWKS nor a public key"),
         (b"{}", "algorithms: RS256", "without \"keys\""),
-        (br#"{"keys": []}"#, "algorithms: RS256", "no key in it"),
+        (br#"{"keys": []}"#, "algorithms: RS256", "no supported key in it"),
         (br#"{"keys": [{"kty": "RSA"}]}"#, "algorithms: RS256", "key 0: no \"n\""),
         (SECRET, "algorithms: [HS256, ES256]", "no key for ES256"),
         (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", "algorithms: RS256", "no"),

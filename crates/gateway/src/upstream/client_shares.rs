@@ -1,7 +1,7 @@
-//! Who may have how many requests under way at a service, when its places are short.
+//! Divides the request slots of a service among clients while slots are short.
 //!
-//! The first half of the places is for whoever comes first, and nobody counts. Of the other half a
-//! client gets a tenth of all at most. So no client can have more than six tenths of the places.
+//! The first half of the slots goes to any client, without counting. From the second half, a client gets at
+//! most a tenth of all slots. So a single client can have at most six tenths of the slots.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,11 +12,11 @@ use tidegate_server::ClientNetwork;
 
 use super::UpstreamFailure;
 
-/// The places that were taken while places were short, by client.
+/// The number of slots taken from the second half, by client.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientShares(Arc<Mutex<HashMap<ClientNetwork, usize>>>);
 
-/// One of them, until this is dropped.
+/// A slot that counts against its client's share; released on drop.
 #[derive(Debug)]
 pub(crate) struct ClientShare {
     client: ClientNetwork,
@@ -24,8 +24,8 @@ pub(crate) struct ClientShare {
 }
 
 impl ClientShares {
-    /// A place of the `most` that there are, when so many are taken. This machine has no share: what
-    /// comes from there is of a proxy, which speaks for many.
+    /// Takes a slot if `taken` of `most` slots are in use. Clients on this machine have no share: they are
+    /// usually proxies, which serve many clients.
     pub(super) fn take(
         &self,
         client: Option<&str>,
@@ -78,7 +78,7 @@ mod tests {
         assert!(matches!(shares.take(client, 60, 100), Ok(Some(_))));
         drop(places);
         assert!(shares.0.lock().is_empty());
-        // However few there are, everybody may have one.
+        // However few slots there are, every client can have one.
         assert!(matches!(shares.take(client, 0, 1), Ok(Some(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! A service: which of its addresses gets a request.
+//! A service with several addresses: chooses the address for each request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ use super::{UpstreamFailure, tls::UpstreamTlsError};
 /// A service and all its addresses. Shared by all workers.
 #[derive(Debug)]
 pub(crate) struct UpstreamCluster {
-    pub(crate) about: UpstreamPlan,
+    pub(crate) config: UpstreamPlan,
     pub(crate) endpoints: Vec<Arc<UpstreamEndpoint>>,
     pub(crate) tls: Option<UpstreamTlsConfig>,
-    /// What it is verified by was in these files.
+    /// The files with the certificates that verify the service.
     ca: NamedFiles,
     pub(crate) counts: Arc<UpstreamCounts>,
     shares: ClientShares,
@@ -26,15 +26,15 @@ pub(crate) struct UpstreamCluster {
 }
 
 impl UpstreamCluster {
-    /// With what is known of the same addresses already. Where services are verified in another way,
-    /// nothing is: the connections to them were, too.
+    /// Takes over the state of addresses from `before`. If the certificates have changed, there is nothing to
+    /// take over: the pooled connections were verified with the old ones.
     pub(crate) fn new(
-        about: &UpstreamPlan,
+        config: &UpstreamPlan,
         before: Option<&Self>,
         files: &mut NamedFiles,
     ) -> Result<Self, UpstreamTlsError> {
-        let (is_secure, mut ca) = (is_secure(about), NamedFiles::default());
-        let read = || tls::client(about.ca.as_deref(), &mut ca);
+        let (is_secure, mut ca) = (is_secure(config), NamedFiles::default());
+        let read = || tls::client(config.ca.as_deref(), &mut ca);
         let tls = is_secure.then(read).transpose();
         files.extend(&ca);
         let tls = tls?;
@@ -43,38 +43,38 @@ impl UpstreamCluster {
             let known = trusted.into_iter().flat_map(|it| &it.endpoints);
             known.clone().find(|it| it.address == *address).map(Arc::clone)
         };
-        let endpoints = about.endpoints.iter().map(|address| {
+        let endpoints = config.endpoints.iter().map(|address| {
             known(address)
-                .unwrap_or_else(|| Arc::new(UpstreamEndpoint::new(&about.name, address.clone())))
+                .unwrap_or_else(|| Arc::new(UpstreamEndpoint::new(&config.name, address.clone())))
         });
         let endpoints: Vec<_> = endpoints.collect();
-        // What an address said was the answer to another question.
-        if before.is_some_and(|it| it.about.health != about.health) {
+        // The old results belong to another health check.
+        if before.is_some_and(|it| it.config.health != config.health) {
             endpoints.iter().for_each(|endpoint| endpoint.forget_health());
         }
         let counts = before.map(|it| Arc::clone(&it.counts)).unwrap_or_default();
         let next = AtomicUsize::new(0);
         let shares = before.map(|it| it.shares.clone()).unwrap_or_default();
-        Ok(Self { about: about.clone(), endpoints, tls, ca, counts, shares, next })
+        Ok(Self { config: config.clone(), endpoints, tls, ca, counts, shares, next })
     }
 
-    /// The same one, if nothing about it is other than it was, the files that it names included.
+    /// The same service, if neither its configuration nor its files have changed.
     pub(crate) fn if_unchanged(
         self: &Arc<Self>,
-        about: &UpstreamPlan,
+        config: &UpstreamPlan,
         files: &mut NamedFiles,
     ) -> Option<Arc<Self>> {
-        if self.about != *about || self.ca.have_changed() {
+        if self.config != *config || self.ca.have_changed() {
             return None;
         }
         files.extend(&self.ca);
         Some(Arc::clone(self))
     }
 
-    /// The address with the fewest requests under way, among those that do well; a tie goes in
-    /// turns. Those that rest are better than none.
+    /// The healthy address with the fewest requests under way; ties go in turns. Addresses that were tried
+    /// or are resting come last.
     pub(crate) fn choose(&self, tried: &[u64]) -> Result<&Arc<UpstreamEndpoint>, UpstreamFailure> {
-        let most = self.about.max_requests;
+        let most = self.config.max_requests;
         if let [only] = &self.endpoints[..] {
             return match (self.is_unwell(only), only.under_way() < most) {
                 (true, _) => Err(UpstreamFailure::Unwell),
@@ -105,29 +105,29 @@ impl UpstreamCluster {
         }
     }
 
-    /// A place for a request of a client. While places are short, everybody has a share of them.
+    /// Takes a slot from the client's share. There are shares only while slots are short.
     pub(crate) fn take_share(
         &self,
         client: Option<&str>,
     ) -> Result<Option<ClientShare>, UpstreamFailure> {
         let taken = self.endpoints.iter().map(|endpoint| endpoint.under_way()).sum();
-        self.shares.take(client, taken, self.about.max_requests)
+        self.shares.take(client, taken, self.config.max_requests)
     }
 
-    /// How many addresses neither fail nor are unwell.
+    /// How many addresses neither fail requests nor their health check.
     pub(crate) fn healthy_count(&self) -> usize {
         let does_well = |it: &&Arc<UpstreamEndpoint>| !it.is_failing() && !self.is_unwell(it);
         self.endpoints.iter().filter(does_well).count()
     }
 
-    /// Nobody would ever hear that an address is well again which is not asked any more.
+    /// Ignores old results if the health check was removed: nothing would ever reset them.
     fn is_unwell(&self, endpoint: &UpstreamEndpoint) -> bool {
-        self.about.health.is_some() && endpoint.is_unwell()
+        self.config.health.is_some() && endpoint.is_unwell()
     }
 }
 
-fn is_secure(about: &UpstreamPlan) -> bool {
-    about.endpoints.iter().any(|it| it.scheme == UpstreamScheme::Https)
+fn is_secure(config: &UpstreamPlan) -> bool {
+    config.endpoints.iter().any(|it| it.scheme == UpstreamScheme::Https)
 }
 
 #[cfg(test)]
@@ -140,8 +140,8 @@ mod tests {
         made(&upstream(fields), None)
     }
 
-    fn made(about: &UpstreamPlan, before: Option<&UpstreamCluster>) -> UpstreamCluster {
-        UpstreamCluster::new(about, before, &mut NamedFiles::default()).unwrap()
+    fn made(config: &UpstreamPlan, before: Option<&UpstreamCluster>) -> UpstreamCluster {
+        UpstreamCluster::new(config, before, &mut NamedFiles::default()).unwrap()
     }
 
     fn upstream(fields: &str) -> UpstreamPlan {
@@ -186,17 +186,17 @@ mod tests {
     fn who_is_asked_something_else_or_nothing_any_more_is_not_unwell() {
         for urls in ["http://h:1", "[http://h:1, http://h:2]"] {
             let fields = |rest: &str| upstream(&format!("{{ urls: {urls}, {rest} }}"));
-            let asked = made(&fields("health: { path: /a }"), None);
-            asked.endpoints.iter().for_each(|endpoint| endpoint.set_health(false));
-            assert_eq!(port(&asked), None);
+            let checked = made(&fields("health: { path: /a }"), None);
+            checked.endpoints.iter().for_each(|endpoint| endpoint.set_health(false));
+            assert_eq!(port(&checked), None);
             let same = fields("health: { path: /a }, max_requests: 7");
-            assert_eq!(port(&made(&same, Some(&asked))), None);
-            let unasked = made(&fields("max_requests: 7"), Some(&asked));
-            assert!(port(&unasked).is_some());
-            // The one who asked before may hear an answer yet.
-            unasked.endpoints.iter().for_each(|endpoint| endpoint.set_health(false));
-            assert!(port(&unasked).is_some());
-            let other = made(&fields("health: { path: /b }"), Some(&asked));
+            assert_eq!(port(&made(&same, Some(&checked))), None);
+            let unchecked = made(&fields("max_requests: 7"), Some(&checked));
+            assert!(port(&unchecked).is_some());
+            // A result of the old health check can still arrive.
+            unchecked.endpoints.iter().for_each(|endpoint| endpoint.set_health(false));
+            assert!(port(&unchecked).is_some());
+            let other = made(&fields("health: { path: /b }"), Some(&checked));
             assert!(port(&other).is_some());
         }
     }

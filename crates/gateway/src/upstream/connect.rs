@@ -1,4 +1,4 @@
-//! New connections.
+//! Opens connections to services, with or without TLS.
 
 use std::time::Duration;
 
@@ -11,16 +11,15 @@ use super::endpoint::UpstreamEndpoint;
 use super::stream::UpstreamStream;
 use super::{UpstreamFailure, tls};
 
-/// A connection, and whether HTTP/2 is spoken on it.
+/// A new connection, and whether it uses HTTP/2.
 pub(crate) async fn connect(
     cluster: &UpstreamCluster,
     endpoint: &UpstreamEndpoint,
 ) -> Result<(UpstreamStream, bool), UpstreamFailure> {
-    let within = Duration::from(cluster.about.timeouts.connect);
+    let within = Duration::from(cluster.config.timeouts.connect);
     let connected = timeout(within, dial(cluster, endpoint)).await;
-    connected.unwrap_or_else(|_| {
-        Err(UpstreamFailure::Connect(format!("nobody answers within {within:?}")))
-    })
+    connected
+        .unwrap_or_else(|_| Err(UpstreamFailure::Connect(format!("no response within {within:?}"))))
 }
 
 async fn dial(
@@ -30,7 +29,7 @@ async fn dial(
     let address = &endpoint.address;
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await;
     let stream = stream.map_err(|error| UpstreamFailure::Connect(error.to_string()))?;
-    // Requests are complete when they are written: waiting for more only delays them.
+    // Requests are written in whole pieces: waiting for more bytes would only delay them.
     let _ = stream.set_nodelay(true);
     match (address.scheme, &cluster.tls) {
         (UpstreamScheme::Https, Some(config)) => {

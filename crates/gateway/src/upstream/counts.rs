@@ -1,22 +1,22 @@
-//! What became of a service's requests.
+//! Counts the results of the requests to a service, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::UpstreamFailure;
 
-/// What became of a request, as metrics call it.
+/// The result of a request to a service, as a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpstreamResult {
-    /// A response came, whatever it says.
+    /// A response came, whatever its status.
     Answered,
     Connect,
     Closed,
     Malformed,
     Timeout,
-    /// The client went away.
+    /// The client aborted the request.
     Client,
     Full,
-    /// The client had its share.
+    /// The client had used its share of slots.
     Share,
     /// The client was too slow.
     Slow,
@@ -69,37 +69,38 @@ impl From<&UpstreamFailure> for UpstreamResult {
     }
 }
 
-/// How many requests of a service had which fate.
+/// The number of requests to a service, by result.
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamCounts([AtomicU64; UpstreamResult::ALL.len()]);
 
 impl UpstreamCounts {
-    /// A request begins.
+    /// Begins a request. Its result is counted when the guard is dropped.
     pub(crate) const fn begin(&self) -> UpstreamResultGuard<'_> {
-        UpstreamResultGuard { counts: self, fate: UpstreamResult::Client }
+        UpstreamResultGuard { counts: self, result: UpstreamResult::Client }
     }
 
-    pub(crate) fn of(&self, fate: UpstreamResult) -> u64 {
-        self.0.get(fate as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    pub(crate) fn of(&self, result: UpstreamResult) -> u64 {
+        self.0.get(result as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 }
 
-/// A request whose fate is open. If it is dropped before it is known, nobody waits any more.
+/// A request without a result yet. If it is dropped before [`finish`](Self::finish), the client has gone.
 #[derive(Debug)]
 pub(crate) struct UpstreamResultGuard<'c> {
     counts: &'c UpstreamCounts,
-    fate: UpstreamResult,
+    result: UpstreamResult,
 }
 
 impl UpstreamResultGuard<'_> {
     pub(crate) fn finish<T>(mut self, result: &Result<T, UpstreamFailure>) {
-        self.fate = result.as_ref().map_or_else(UpstreamResult::from, |_| UpstreamResult::Answered);
+        self.result =
+            result.as_ref().map_or_else(UpstreamResult::from, |_| UpstreamResult::Answered);
     }
 }
 
 impl Drop for UpstreamResultGuard<'_> {
     fn drop(&mut self) {
-        if let Some(count) = self.counts.0.get(self.fate as usize) {
+        if let Some(count) = self.counts.0.get(self.result as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -115,13 +116,13 @@ mod tests {
         counts.begin().finish(&Ok(()));
         counts.begin().finish::<()>(&Err(UpstreamFailure::Timeout));
         drop(counts.begin());
-        for (index, fate) in UpstreamResult::ALL.into_iter().enumerate() {
-            assert_eq!(fate as usize, index);
+        for (index, result) in UpstreamResult::ALL.into_iter().enumerate() {
+            assert_eq!(result as usize, index);
             let expected = matches!(
-                fate,
+                result,
                 UpstreamResult::Answered | UpstreamResult::Timeout | UpstreamResult::Client
             );
-            assert_eq!(counts.of(fate), u64::from(expected), "{}", fate.name());
+            assert_eq!(counts.of(result), u64::from(expected), "{}", result.name());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One address of a service: how busy it is, and how it has been doing.
+//! One address of a service: its load, its failures, and its health.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,25 +10,25 @@ use tokio::time::Instant;
 use super::UpstreamFailure;
 use super::endpoint_log::EndpointLog;
 
-/// An address, and what is known of it. Shared by all workers.
+/// An address of a service and its state. Shared by all workers.
 #[derive(Debug)]
 pub(crate) struct UpstreamEndpoint {
     pub(crate) address: gateway::UpstreamUrl,
-    /// As a `Host` field has it.
+    /// The address in the format of a `Host` field.
     pub(crate) authority: http::HeaderValue,
-    /// Tells connections apart in pools.
+    /// The key of this address in pools.
     pub(crate) number: u64,
     under_way: AtomicUsize,
-    /// Failures without a success in between.
+    /// Consecutive failures.
     failures: AtomicU32,
-    /// Milliseconds since `since`: until then it is given a rest.
+    /// The end of its rest, in milliseconds after `since`; zero for none.
     rests_until: AtomicU64,
     since: Instant,
-    /// Whose turn it is to take note of a failure.
+    /// Serializes the recording of failures.
     turn: Mutex<()>,
-    /// Whether it says that it is well, where it is asked.
+    /// The result of the last health check, if there are any.
     is_well: AtomicBool,
-    news: EndpointLog,
+    log: EndpointLog,
 }
 
 impl UpstreamEndpoint {
@@ -37,7 +37,7 @@ impl UpstreamEndpoint {
         let authority = http::HeaderValue::try_from(address.authority());
         Self {
             authority: authority.unwrap_or(http::HeaderValue::from_static("localhost")),
-            news: EndpointLog::new(upstream, &address),
+            log: EndpointLog::new(upstream, &address),
             address,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             under_way: AtomicUsize::new(0),
@@ -62,21 +62,22 @@ impl UpstreamEndpoint {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// It has answered.
+    /// Records a response.
     pub(crate) fn record_success(&self) {
         // Nearly always nothing changes, and nothing is written.
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
             self.rests_until.store(0, Ordering::Relaxed);
-            self.news.report_regained();
+            self.log.report_regained();
         }
     }
 
-    /// It has not. After some failures in a row it is given a rest, each time a longer one.
+    /// Records a failure. After some consecutive failures the address rests, each time for longer.
     ///
-    /// What fails during a rest was under way before it, and is a part of the same incident.
+    /// A request that fails during a rest does not count: it was usually sent before the rest, and belongs
+    /// to the same incident.
     pub(crate) fn record_failure(&self, why: &UpstreamFailure) {
-        // One at a time: workers notice an incident together.
+        // One at a time: all workers notice an incident together, and it must count once.
         let _turn = self.turn.lock();
         if self.is_resting() {
             return;
@@ -86,39 +87,40 @@ impl UpstreamEndpoint {
             let rest = FIRST_REST.saturating_mul(1 << beyond.min(16)).min(LONGEST_REST);
             let until = self.since.elapsed().saturating_add(rest).as_millis();
             self.rests_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
-            self.news.report_lost(why);
+            self.log.report_lost(why);
         }
     }
 
-    /// What it said when it was asked.
+    /// Sets the result of a health check.
     pub(crate) fn set_health(&self, is_well: bool) {
         if self.is_well.swap(is_well, Ordering::Relaxed) != is_well {
-            self.news.report_health(is_well);
+            self.log.report_health(is_well);
         }
     }
 
-    /// What it said does not count any more.
+    /// Discards the result of the last health check.
     pub(crate) fn forget_health(&self) {
         self.is_well.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it said that it is not well.
+    /// Whether the last health check failed.
     pub(crate) fn is_unwell(&self) -> bool {
         !self.is_well.load(Ordering::Relaxed)
     }
 
-    /// Whether it has failed so often that it was given a rest, and has not answered since.
+    /// Whether it has failed often enough for a rest, and has not responded since.
     pub(crate) fn is_failing(&self) -> bool {
         self.failures.load(Ordering::Relaxed) >= TOLERATED
     }
 
-    /// Whether it is given a rest.
+    /// Whether it rests: other addresses are preferred.
     pub(crate) fn is_resting(&self) -> bool {
         let until = self.rests_until.load(Ordering::Relaxed);
         until > 0 && self.since.elapsed().as_millis() < u128::from(until)
     }
 }
 
+/// The number of consecutive failures that begins the first rest.
 const TOLERATED: u32 = 3;
 const FIRST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What the log says about an address.
+//! Log lines about an address of a service: outages and health.
 
 use std::time::Duration;
 
@@ -9,49 +9,47 @@ use tokio::time::Instant;
 
 use super::UpstreamFailure;
 
-/// Says when an address fails and when it answers again, and the same of its health.
+/// Logs when an address begins to fail and when it recovers, and changes of its health.
 #[derive(Debug)]
 pub(crate) struct EndpointLog {
     upstream: String,
     address: String,
-    word: Mutex<EndpointOutage>,
+    outage: Mutex<EndpointOutage>,
 }
 
-/// The last word about failures.
+/// Whether an outage was reported, and when.
 #[derive(Debug, Default)]
 struct EndpointOutage {
     is_lost: bool,
-    /// When that was last said.
+    /// The time of the last report of an outage.
     at: Option<Instant>,
 }
 
 impl EndpointLog {
     pub(crate) fn new(upstream: &str, address: &gateway::UpstreamUrl) -> Self {
         let (upstream, address) = (upstream.to_owned(), address.to_string());
-        Self { upstream, address, word: Mutex::default() }
+        Self { upstream, address, outage: Mutex::default() }
     }
 
-    /// Requests fail there, one after the other.
+    /// Consecutive requests to the address have failed.
     pub(crate) fn report_lost(&self, why: &UpstreamFailure) {
-        if self.word.lock().begin_outage() {
+        if self.outage.lock().begin_outage() {
             self.write(LogLevel::Warn, "upstream_lost", &format!("fails: {why}"));
         }
     }
 
-    /// One has been answered.
+    /// The address has responded again.
     pub(crate) fn report_regained(&self) {
-        if self.word.lock().end_outage() {
+        if self.outage.lock().end_outage() {
             self.write(LogLevel::Info, "upstream_regained", "answers again");
         }
     }
 
-    /// What it says itself, when that has changed.
+    /// The result of the health check has changed.
     pub(crate) fn report_health(&self, is_well: bool) {
         match is_well {
-            true => self.write(LogLevel::Info, "upstream_well", "is well again"),
-            false => {
-                self.write(LogLevel::Warn, "upstream_unwell", "is not well, by its health check")
-            }
+            true => self.write(LogLevel::Info, "upstream_well", "is healthy again"),
+            false => self.write(LogLevel::Warn, "upstream_unwell", "fails its health check"),
         }
     }
 
@@ -63,8 +61,7 @@ impl EndpointLog {
 }
 
 impl EndpointOutage {
-    /// Whether it is time to say so: once, and not again and again where every fourth request is
-    /// answered.
+    /// Whether to report an outage: once, and not repeatedly if every fourth request succeeds.
     fn begin_outage(&mut self) -> bool {
         if self.is_lost || self.at.is_some_and(|at| at.elapsed() < PAUSE) {
             return false;
@@ -78,6 +75,7 @@ impl EndpointOutage {
     }
 }
 
+/// The minimum time between two reports of an outage.
 const PAUSE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -86,15 +84,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_outage_is_said_once_and_not_too_often() {
-        let mut word = EndpointOutage::default();
-        assert!(!word.end_outage(), "nobody was told that it was lost");
-        assert!(word.begin_outage() && !word.begin_outage());
+        let mut outage = EndpointOutage::default();
+        assert!(!outage.end_outage(), "no outage was reported");
+        assert!(outage.begin_outage() && !outage.begin_outage());
         tokio::time::advance(PAUSE * 2).await;
-        assert!(!word.begin_outage(), "it is the same outage");
-        assert!(word.end_outage() && !word.end_outage());
-        assert!(word.begin_outage() && word.end_outage());
-        assert!(!word.begin_outage(), "that was a moment ago");
+        assert!(!outage.begin_outage(), "it is the same outage");
+        assert!(outage.end_outage() && !outage.end_outage());
+        assert!(outage.begin_outage() && outage.end_outage());
+        assert!(!outage.begin_outage(), "that was a moment ago");
         tokio::time::advance(PAUSE).await;
-        assert!(word.begin_outage());
+        assert!(outage.begin_outage());
     }
 }

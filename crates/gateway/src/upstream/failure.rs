@@ -1,41 +1,42 @@
-//! Why a service gave no answer.
+//! The reasons why a service gave no response, or no complete one.
 
 use http::StatusCode;
 
-/// What went wrong between us and a service.
+/// The reason why a request to a service failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpstreamFailure {
-    /// No connection came about.
+    /// The connection could not be established.
     #[error("cannot connect: {0}")]
     Connect(String),
-    /// The connection ended before there was an answer.
+    /// The connection ended before the response, or before its end.
     #[error("the connection was closed before the response")]
     Closed,
-    /// It said something that is no HTTP.
+    /// The response is not valid HTTP, or cannot be forwarded.
     #[error("the response is malformed: {0}")]
     Malformed(&'static str),
-    /// It took too long.
+    /// The service took too long.
     #[error("no response in time")]
     Timeout,
-    /// The client broke off: nobody is left who could be told.
-    #[error("the request was broken off")]
+    /// The client aborted the request, so it will not see the response either.
+    #[error("the client aborted the request")]
     Client,
-    /// Its own word: it is not asked.
-    #[error("no address of it is well")]
+    /// Every address fails its health check, so the request is not sent.
+    #[error("no address is healthy")]
     Unwell,
-    /// The client brings the rest of its request too slowly.
-    #[error("the body of the request comes too slowly")]
+    /// The client sends the rest of its request too slowly.
+    #[error("the request body arrives too slowly")]
     Slow,
-    /// It is not asked, so that others can ask it.
-    #[error("it has few places left, and this client has its share of them")]
+    /// The client has used its share while slots are short. The request is not sent, so that other clients
+    /// get their turn.
+    #[error("the service is busy, and this client has used its share of requests")]
     Share,
-    /// It is not asked either.
-    #[error("it has as many requests under way as it may have")]
+    /// The service has `max_requests` under way, so the request is not sent.
+    #[error("the maximum number of requests is under way")]
     Full,
 }
 
 impl UpstreamFailure {
-    /// The status that tells the client.
+    /// The status of the response to the client.
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
             Self::Connect(_) | Self::Closed | Self::Malformed(_) => StatusCode::BAD_GATEWAY,
@@ -46,7 +47,7 @@ impl UpstreamFailure {
         }
     }
 
-    /// Whether it tells against the address.
+    /// Whether the failure counts against the address.
     pub(crate) const fn is_upstream_fault(&self) -> bool {
         !matches!(self, Self::Client | Self::Slow | Self::Unwell | Self::Full | Self::Share)
     }

@@ -1,4 +1,4 @@
-//! HTTP/2 to a service: many requests on one connection.
+//! HTTP/2 to a service: many requests share one connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use super::upload::{UploadBody, UploadFailure};
 use crate::forward::TrailerFilter;
 use crate::transfer_activity::TransferActivity;
 
-/// Where requests of one connection are handed in.
+/// Sends requests on one connection.
 pub(crate) type Http2Sender = http2::SendRequest<Http2RequestBody>;
 
 /// The body of a request, if it has one.
 #[derive(Debug)]
 pub(crate) struct Http2RequestBody {
     pub(crate) body: Option<UploadBody>,
-    /// When something of it has last come.
-    movement: Arc<TransferActivity>,
-    /// Which fields may come behind it.
+    /// When a part of the body was last received.
+    activity: Arc<TransferActivity>,
+    /// Decides which trailers are forwarded.
     trailers: TrailerFilter,
 }
 
 impl Http2RequestBody {
     pub(crate) fn new(body: Option<UploadBody>, trailers: TrailerFilter) -> Self {
-        Self { body, movement: Arc::new(TransferActivity::new()), trailers }
+        Self { body, activity: Arc::new(TransferActivity::new()), trailers }
     }
 }
 
@@ -49,19 +49,19 @@ impl Body for Http2RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamFailure>>> {
-        let Self { body, movement, trailers } = &mut *self;
+        let Self { body, activity, trailers } = &mut *self;
         let Some(body) = body else { return Poll::Ready(None) };
-        if movement.is_answered() {
+        if activity.is_answered() {
             body.stop_timer();
         }
         let frame = ready!(body.poll_frame(cx));
-        movement.record();
+        activity.record();
         Poll::Ready(frame.map(|frame| {
             let frame = frame.map(|frame| trailers.filter(frame));
             frame.map_err(|stopped| match stopped {
                 UploadFailure::Broken => UpstreamFailure::Client,
                 UploadFailure::Slow => {
-                    movement.set_too_slow();
+                    activity.set_too_slow();
                     UpstreamFailure::Slow
                 }
             })
@@ -77,9 +77,9 @@ impl Body for Http2RequestBody {
     }
 }
 
-/// Begins to speak HTTP/2 on a connection.
+/// Starts HTTP/2 on a connection.
 pub(crate) async fn handshake(
-    wire: UpstreamStream,
+    stream: UpstreamStream,
     idle: Duration,
 ) -> Result<Http2Sender, UpstreamFailure> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
@@ -88,40 +88,40 @@ pub(crate) async fn handshake(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(MAX_HEADERS)
-        // A service that is gone without a word is noticed.
+        // Notices a service that has disappeared without closing.
         .keep_alive_interval(idle)
         .keep_alive_timeout(idle)
-        .handshake(TokioIo::new(wire))
+        .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| UpstreamFailure::Connect(format!("HTTP/2: {error}")))?;
-    // It ends with the connection, or when nobody holds a sender any more.
+    // The task ends with the connection, or when the last sender is dropped.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 
-/// Why a request was not answered, and the request, if it has not been sent.
+/// The failure of a request, and the request itself if it was not sent.
 pub(crate) struct Http2SendFailure {
     pub(crate) failure: UpstreamFailure,
     pub(crate) request: Option<http::Request<Http2RequestBody>>,
 }
 
-/// Sends a request and waits for the head of its response: for so long since the last of the request
-/// has come. Before that there is nothing to answer.
+/// Sends a request and waits for the head of its response. The timeout `response` starts after the last
+/// part of the request body: before that, the service cannot be expected to respond.
 pub(crate) async fn send(
     mut sender: Http2Sender,
     request: http::Request<Http2RequestBody>,
     response: Duration,
 ) -> Result<http::Response<Incoming>, Http2SendFailure> {
-    let movement = Arc::clone(&request.body().movement);
-    match movement.within(response, sender.try_send_request(request)).await {
+    let activity = Arc::clone(&request.body().activity);
+    match activity.within(response, sender.try_send_request(request)).await {
         Some(Ok(response)) => {
-            movement.set_answered();
+            activity.set_answered();
             Ok(response)
         }
         Some(Err(mut error)) => {
             let request = error.take_message();
             let failure = match error.into_error() {
-                _ if movement.was_too_slow() => UpstreamFailure::Slow,
+                _ if activity.was_too_slow() => UpstreamFailure::Slow,
                 error if error.is_user() => UpstreamFailure::Client,
                 _ => UpstreamFailure::Closed,
             };
@@ -131,10 +131,10 @@ pub(crate) async fn send(
     }
 }
 
-/// What waits here of one answer whose client does not take it.
+/// Buffered bytes of one response whose client does not read.
 const WINDOW: u32 = 128 << 10;
-/// The same of all of them: many clients share the connection, and some may be slow.
+/// Buffered bytes of all responses: many clients share the connection, and some can be slow.
 const CONNECTION_WINDOW: u32 = 16 << 20;
-/// What waits here of one request's body.
+/// Buffered bytes of one request body.
 const SEND_BUFFER: usize = 64 << 10;
 const MAX_HEADERS: u32 = 64 << 10;

@@ -1,4 +1,4 @@
-//! Asks addresses from time to time whether they are well.
+//! Health checks: requests a path from every address of a service at an interval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use super::h1::{ForwardFraming, Http1Exchange, Http1Outcome, Http1Request, Upstr
 use super::h2::{self, Http2RequestBody};
 use crate::forward::{FieldFilter, FieldRules, ForwardRequest, TrailerFilter};
 
-/// Asks every address of a service, for ever.
+/// Checks every address of a service, forever.
 pub(crate) async fn check_forever(cluster: Arc<UpstreamCluster>) {
-    let Some(check) = &cluster.about.health else { return };
+    let Some(check) = &cluster.config.health else { return };
     loop {
-        // At the same time: those that do not answer keep nobody waiting for the others.
+        // Concurrently: an address that does not respond must not delay the others.
         join_all(cluster.endpoints.iter().map(|it| check_endpoint(&cluster, it, check))).await;
         sleep(check.every.into()).await;
     }
@@ -31,8 +31,8 @@ async fn check_endpoint(
     endpoint: &UpstreamEndpoint,
     check: &HealthCheck,
 ) {
-    let asked = timeout(check.timeout.into(), fetch_status(cluster, endpoint, &check.path)).await;
-    endpoint.set_health(matches!(asked, Ok(Ok(status)) if status.as_u16() < 400));
+    let result = timeout(check.timeout.into(), fetch_status(cluster, endpoint, &check.path)).await;
+    endpoint.set_health(matches!(result, Ok(Ok(status)) if status.as_u16() < 400));
 }
 
 async fn fetch_status(
@@ -40,7 +40,7 @@ async fn fetch_status(
     endpoint: &UpstreamEndpoint,
     path: &str,
 ) -> Result<StatusCode, UpstreamFailure> {
-    let (wire, is_h2) = connect(cluster, endpoint).await?;
+    let (stream, is_h2) = connect(cluster, endpoint).await?;
     let (parts, ()) = Request::new(()).into_parts();
     let (rules, filter) = (FieldRules::default(), FieldFilter::default());
     let forward = ForwardRequest {
@@ -51,7 +51,7 @@ async fn fetch_status(
         client: None,
         peer: None,
         is_secure: false,
-        believed: false,
+        is_trusted: false,
         upgrade: None,
         preserves_host: false,
         trace: None,
@@ -61,26 +61,26 @@ async fn fetch_status(
         trailers: TrailerFilter::Dropped,
     };
     if is_h2 {
-        let sender = h2::handshake(wire, NO_TIMEOUT).await?;
+        let sender = h2::handshake(stream, NO_TIMEOUT).await?;
         let request = forward.request(&endpoint.authority, false, Http2RequestBody::default());
         let request =
-            request.ok_or(UpstreamFailure::Malformed("it cannot be asked for its host"))?;
+            request.ok_or(UpstreamFailure::Malformed("its host is not valid in HTTP/2"))?;
         let response = h2::send(sender, request, NO_TIMEOUT).await.map_err(|it| it.failure)?;
         return Ok(response.status());
     }
     let head = forward.encode(&endpoint.authority);
-    let outgoing = Http1Request::new(head, None, ForwardFraming::Sized, TrailerFilter::Dropped);
-    match Http1Exchange::new(UpstreamLink::new(wire), outgoing, Method::GET, NO_TIMEOUT)
+    let request = Http1Request::new(head, None, ForwardFraming::Sized, TrailerFilter::Dropped);
+    match Http1Exchange::new(UpstreamLink::new(stream), request, Method::GET, NO_TIMEOUT)
         .run(NO_TIMEOUT)
         .await
     {
         Http1Outcome::Whole { status, .. } | Http1Outcome::Streamed { status, .. } => Ok(status),
         Http1Outcome::Switched { .. } => {
-            Err(UpstreamFailure::Malformed("it switches protocols unasked"))
+            Err(UpstreamFailure::Malformed("it switches protocols unrequested"))
         }
         Http1Outcome::Failed { failure, .. } => Err(failure),
     }
 }
 
-/// The check as a whole has a timeout.
+/// Practically none: `check_endpoint` has a timeout for the whole check.
 const NO_TIMEOUT: Duration = Duration::from_secs(3_600);

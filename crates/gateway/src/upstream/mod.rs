@@ -1,4 +1,4 @@
-//! Services: where requests are sent, and how answers come back.
+//! The services behind the gateway: choice of an address, connections, sending, and health.
 
 mod client_shares;
 mod cluster;
@@ -31,11 +31,11 @@ pub(crate) use request::{UpstreamRequest, UpstreamResponse};
 pub(crate) use stall_timer::StallTimer;
 pub(crate) use tls::UpstreamTlsError;
 
-/// A request that is under way to an address, until this is dropped.
+/// A request that is under way to an address; it ends on drop.
 #[derive(Debug)]
 pub(crate) struct UpstreamSlot {
     endpoint: Arc<UpstreamEndpoint>,
     pool: Arc<UpstreamPool>,
-    /// Its client's, while places are short.
-    _place: Option<client_shares::ClientShare>,
+    /// The share of its client, while slots are short.
+    _share: Option<client_shares::ClientShare>,
 }

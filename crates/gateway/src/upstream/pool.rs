@@ -1,4 +1,4 @@
-//! Connections that wait for their next request. Each worker has its own.
+//! The pool of idle and shared connections to services. Each worker has its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::h1::UpstreamLink;
 use super::h2::Http2Sender;
 use super::{UpstreamFailure, UpstreamSlot};
 
-/// Connections by the number of their address.
+/// Connections to services, by the number of their address.
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamPool {
     idle: Mutex<HashMap<u64, VecDeque<IdleLink>>>,
@@ -27,7 +27,7 @@ struct IdleLink {
 }
 
 impl UpstreamPool {
-    /// The connection that was used last: the others may then grow old and go.
+    /// The idle connection that was used last, so that surplus connections age and are closed.
     pub(crate) fn take(&self, endpoint: &UpstreamEndpoint) -> Option<UpstreamLink> {
         loop {
             let mut idle = self.idle.lock();
@@ -47,7 +47,7 @@ impl UpstreamPool {
         }
     }
 
-    /// Closes what nobody has asked for in a while.
+    /// Closes the connections that have been idle for too long.
     pub(crate) fn sweep(&self) {
         let mut idle = self.idle.lock();
         for links in idle.values_mut() {
@@ -72,31 +72,31 @@ impl UpstreamPool {
         self.shared.lock().remove(&endpoint.number);
     }
 
-    /// Counts a request as under way, from now on.
+    /// Counts a request as under way until the slot is dropped.
     pub(crate) fn begin_request(
         self: &Arc<Self>,
         endpoint: &Arc<UpstreamEndpoint>,
     ) -> UpstreamSlot {
         endpoint.begin();
-        UpstreamSlot { endpoint: Arc::clone(endpoint), pool: Arc::clone(self), _place: None }
+        UpstreamSlot { endpoint: Arc::clone(endpoint), pool: Arc::clone(self), _share: None }
     }
 }
 
 impl UpstreamSlot {
-    /// With a place that is its client's until the end.
-    pub(super) fn with_share(mut self, place: Option<ClientShare>) -> Self {
-        self._place = place;
+    /// Holds the client's share until the end.
+    pub(super) fn with_share(mut self, share: Option<ClientShare>) -> Self {
+        self._share = share;
         self
     }
 
-    /// The response is complete. Its connection may be used again, if there is one.
+    /// Ends a request with a complete response. Its connection, if any, goes back to the pool.
     pub(crate) fn finish(self, link: Option<UpstreamLink>) {
         if let Some(link) = link {
             self.pool.put(&self.endpoint, link);
         }
     }
 
-    /// It did not come, or not to its end.
+    /// Ends a request whose response did not come or is incomplete.
     pub(crate) fn fail(self, failure: &UpstreamFailure) {
         if failure.is_upstream_fault() {
             self.endpoint.record_failure(failure);
@@ -110,6 +110,7 @@ impl Drop for UpstreamSlot {
     }
 }
 
+/// Idle connections for each address.
 const MAX_IDLE: usize = 512;
-/// Less than what services commonly allow, so that it is us who close.
+/// Shorter than the common limits of services, so that the gateway closes first.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! How long to wait for something to move.
+//! A timeout that restarts whenever there is progress.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,43 +6,43 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A timer that is set often and rings rarely. It is moved only when it rings too early, so that
-/// setting it costs a look at the clock.
+/// A timer that is restarted often and expires rarely. The tokio timer is moved only when it fires too
+/// early, so that a restart costs only a read of the clock.
 #[derive(Debug, Default)]
 pub(crate) struct StallTimer {
-    /// From when on nobody waits any more; unset while things move.
+    /// The deadline; `None` until the next wait begins.
     until: Option<Instant>,
-    bell: Option<Pin<Box<Sleep>>>,
+    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl StallTimer {
-    /// For something that has begun to wait before.
+    /// A timer with a given first deadline.
     pub(crate) fn until(until: Instant) -> Self {
-        Self { until: Some(until), bell: None }
+        Self { until: Some(until), sleep: None }
     }
 
-    /// Something has moved: the next wait is a new one.
+    /// Called on progress: the next poll begins a new wait.
     pub(crate) fn restart(&mut self) {
         self.until = None;
     }
 
-    /// When that is over, or was.
+    /// The deadline of the current wait.
     pub(crate) const fn due(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Resolves when nothing has moved for this long.
+    /// Resolves after `span` without progress.
     pub(crate) fn poll_expired(&mut self, span: Duration, cx: &mut Context<'_>) -> Poll<()> {
         let until = *self.until.get_or_insert_with(|| Instant::now() + span);
-        let bell = self.bell.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        if until < bell.deadline() {
-            bell.as_mut().reset(until);
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if until < sleep.deadline() {
+            sleep.as_mut().reset(until);
         }
-        while bell.as_mut().poll(cx).is_ready() {
+        while sleep.as_mut().poll(cx).is_ready() {
             if Instant::now() >= until {
                 return Poll::Ready(());
             }
-            bell.as_mut().reset(until);
+            sleep.as_mut().reset(until);
         }
         Poll::Pending
     }
@@ -55,25 +55,25 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_lasts_from_the_last_move() {
-        let (mut patience, start) = (StallTimer::default(), Instant::now());
+        let (mut timer, start) = (StallTimer::default(), Instant::now());
         let second = Duration::from_secs(1);
-        poll_fn(|cx| patience.poll_expired(second, cx)).await;
+        poll_fn(|cx| timer.poll_expired(second, cx)).await;
         assert_eq!(start.elapsed(), second);
-        // It has rung, and is used again: with a shorter span, and with a longer one.
+        // It has expired, and is used again with a shorter span and with a longer one.
         for span in [second / 2, second * 3] {
-            patience.restart();
+            timer.restart();
             let start = Instant::now();
-            poll_fn(|cx| patience.poll_expired(span, cx)).await;
+            poll_fn(|cx| timer.poll_expired(span, cx)).await;
             assert_eq!(start.elapsed(), span);
         }
-        // What moves in between begins the wait anew.
-        patience.restart();
+        // Progress in between begins a new wait.
+        timer.restart();
         let waiting =
-            tokio::time::timeout(second / 2, poll_fn(|cx| patience.poll_expired(second, cx)));
+            tokio::time::timeout(second / 2, poll_fn(|cx| timer.poll_expired(second, cx)));
         assert!(waiting.await.is_err());
-        patience.restart();
+        timer.restart();
         let start = Instant::now();
-        poll_fn(|cx| patience.poll_expired(second, cx)).await;
+        poll_fn(|cx| timer.poll_expired(second, cx)).await;
         assert_eq!(start.elapsed(), second);
     }
 }

@@ -1,4 +1,4 @@
-//! TLS to services, with `ring` whatever else the process has installed.
+//! TLS to services. It always uses `ring`, whatever default provider the process has installed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::UpstreamFailure;
 
-/// How services are verified.
+/// The TLS configuration that verifies services.
 pub(crate) type UpstreamTlsConfig = Arc<ClientConfig>;
 
-/// Why services cannot be verified.
+/// The reason why there is no TLS configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}")]
 pub(crate) struct UpstreamTlsError {
@@ -25,7 +25,7 @@ pub(crate) struct UpstreamTlsError {
     why: String,
 }
 
-/// By the certificates of a file, or by the system's.
+/// Verifies services with the certificates of a file, or else with the system's.
 pub(crate) fn client(
     ca: Option<&Path>,
     files: &mut NamedFiles,
@@ -41,7 +41,7 @@ pub(crate) fn client(
         }
         Some(path) => {
             let unreadable = |error: &dyn std::fmt::Display| {
-                wrong(Some(path.to_owned()), format!("no certificates in it: {error}"))
+                wrong(Some(path.to_owned()), format!("cannot read certificates: {error}"))
             };
             let text = files.read(path).map_err(|error| unreadable(&error))?;
             for certificate in CertificateDer::pem_slice_iter(&text) {
@@ -61,7 +61,7 @@ pub(crate) fn client(
     Ok(Arc::new(config))
 }
 
-/// Secures a connection to `host`. Says whether HTTP/2 is spoken on it.
+/// Secures a connection to `host`. Also returns whether it uses HTTP/2.
 pub(crate) async fn secure(
     stream: TcpStream,
     host: &str,
@@ -69,7 +69,7 @@ pub(crate) async fn secure(
 ) -> Result<(TlsStream<TcpStream>, bool), UpstreamFailure> {
     let failed = |why: String| UpstreamFailure::Connect(format!("TLS: {why}"));
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| failed(format!("a certificate cannot name {host:?}")))?;
+        .map_err(|_| failed(format!("{host:?} is not a valid server name")))?;
     let stream = TlsConnector::from(config).connect(name, stream).await;
     let stream = stream.map_err(|error| failed(error.to_string()))?;
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);

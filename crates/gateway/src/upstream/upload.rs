@@ -1,9 +1,9 @@
-//! A request's body as it comes from the client, and how slowly it may come.
+//! A request's body as it arrives from the client, with a minimum rate.
 //!
-//! A request that is under way takes one of a service's places, so a client must not be able to keep
-//! one with a byte now and then. Only the time is counted that the client lets us wait: a service that
-//! reads slowly is not the client's fault. Once the service has begun to answer, the two may talk as
-//! slowly as they like, as calls in both directions do.
+//! A request under way takes one of the service's slots, so a client must not be able to hold one with a
+//! byte now and then. Only the time spent waiting for the client counts: a service that reads slowly is not
+//! the client's fault. Once the service has begun to respond, there is no minimum rate any more, because
+//! bidirectional calls can be slow.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,38 +16,38 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::buffers::UploadReservation;
 
-/// A body, and the patience with it.
+/// A request body with its timer and its memory.
 #[derive(Debug)]
 pub(crate) struct UploadBody {
     body: Incoming,
-    pace: UploadTimer,
-    /// Memory for it, until its end.
-    room: Option<UploadReservation>,
+    timer: UploadTimer,
+    /// Memory for the body, until its end.
+    reservation: Option<UploadReservation>,
 }
 
-/// Why there is no more of a body.
+/// The reason why a body is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UploadFailure {
-    /// The client broke off.
+    /// The client aborted the request.
     Broken,
-    /// It takes too long.
+    /// The body arrives too slowly.
     Slow,
 }
 
 impl UploadBody {
-    /// `idle` is how long a client that has been fast enough may pause.
+    /// `idle` is how long a client can pause if it was fast before.
     pub(crate) fn new(body: Incoming, rules: &UploadRules, idle: Duration) -> Self {
-        Self { body, pace: UploadTimer::new(rules, idle), room: None }
+        Self { body, timer: UploadTimer::new(rules, idle), reservation: None }
     }
 
-    /// In this room.
-    pub(crate) fn with_reservation(self, room: Option<UploadReservation>) -> Self {
-        Self { room, ..self }
+    /// Holds the reservation until the end of the body.
+    pub(crate) fn with_reservation(self, reservation: Option<UploadReservation>) -> Self {
+        Self { reservation, ..self }
     }
 
-    /// The service has begun to answer.
+    /// Called when the service has begun to respond.
     pub(crate) fn stop_timer(&mut self) {
-        self.pace.is_over = true;
+        self.timer.is_over = true;
     }
 
     pub(crate) fn poll_frame(
@@ -56,15 +56,15 @@ impl UploadBody {
     ) -> Poll<Option<Result<Frame<Bytes>, UploadFailure>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                self.pace.record_bytes(frame.data_ref().map_or(0, Bytes::len));
+                self.timer.record_bytes(frame.data_ref().map_or(0, Bytes::len));
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(UploadFailure::Broken))),
             Poll::Ready(None) => {
-                self.room = None;
+                self.reservation = None;
                 Poll::Ready(None)
             }
-            Poll::Pending => self.pace.poll_expired(cx).map(|()| Some(Err(UploadFailure::Slow))),
+            Poll::Pending => self.timer.poll_expired(cx).map(|()| Some(Err(UploadFailure::Slow))),
         }
     }
 
@@ -77,20 +77,20 @@ impl UploadBody {
     }
 }
 
-/// How long to wait for a client that is slow.
+/// The time that a client has left for its body. Waiting uses it up, and every byte adds to it.
 #[derive(Debug)]
 struct UploadTimer {
-    /// Bytes a second; zero for any.
+    /// Bytes per second; zero for no minimum.
     least_rate: u64,
-    /// The most that may be left.
+    /// The upper bound of `left`.
     most: Duration,
-    /// How much longer the client may let us wait.
+    /// How much longer the gateway waits for the client.
     left: Duration,
-    /// Since when it does.
+    /// Since when the gateway has been waiting.
     since: Option<Instant>,
-    /// When all of it has to be there.
+    /// The deadline for the whole body.
     until: Option<Instant>,
-    bell: Option<Pin<Box<Sleep>>>,
+    sleep: Option<Pin<Box<Sleep>>>,
     is_over: bool,
 }
 
@@ -103,7 +103,7 @@ impl UploadTimer {
             left: grace,
             since: None,
             until: rules.longest.map(|longest| Instant::now() + longest.into()),
-            bell: None,
+            sleep: None,
             is_over: rules.least_rate == 0 && rules.longest.is_none(),
         }
     }
@@ -126,11 +126,11 @@ impl UploadTimer {
         let slow =
             (self.least_rate > 0).then(|| *self.since.get_or_insert_with(Instant::now) + self.left);
         let Some(until) = slow.into_iter().chain(self.until).min() else { return Poll::Pending };
-        let bell = self.bell.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        if bell.deadline() != until {
-            bell.as_mut().reset(until);
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if sleep.deadline() != until {
+            sleep.as_mut().reset(until);
         }
-        bell.as_mut().poll(cx)
+        sleep.as_mut().poll(cx)
     }
 }
 
@@ -145,62 +145,64 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(60);
 
-    fn pace(least_rate: u64, longest: Option<Span>) -> UploadTimer {
+    fn timer(least_rate: u64, longest: Option<Span>) -> UploadTimer {
         let rules = UploadRules { least_rate, grace: Span::from_secs(10), longest };
         UploadTimer::new(&rules, IDLE)
     }
 
-    /// For how long a client is waited for.
-    async fn patience(pace: &mut UploadTimer) -> u64 {
+    /// How long the timer waits for a client, in seconds.
+    async fn seconds_waited(timer: &mut UploadTimer) -> u64 {
         let start = Instant::now();
-        let _ = timeout(Duration::from_secs(3_600), poll_fn(|cx| pace.poll_expired(cx))).await;
+        let _ = timeout(Duration::from_secs(3_600), poll_fn(|cx| timer.poll_expired(cx))).await;
         start.elapsed().as_secs()
     }
 
     #[tokio::test(start_paused = true)]
     async fn attack_12_a_byte_now_and_then_is_not_enough() {
-        let mut pace = pace(240, None);
+        let mut timer = timer(240, None);
         let start = Instant::now();
         loop {
-            let waited = timeout(Duration::from_secs(3), poll_fn(|cx| pace.poll_expired(cx))).await;
+            let waited =
+                timeout(Duration::from_secs(3), poll_fn(|cx| timer.poll_expired(cx))).await;
             if waited.is_ok() {
                 break;
             }
-            pace.record_bytes(1);
+            timer.record_bytes(1);
         }
         assert_eq!(start.elapsed().as_secs(), 10);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_fast_enough_may_take_as_long_as_it_likes_and_pause() {
-        let mut pace = pace(240, None);
+        let mut timer = timer(240, None);
         for _ in 0..10_000 {
-            let waited = timeout(Duration::from_secs(1), poll_fn(|cx| pace.poll_expired(cx))).await;
+            let waited =
+                timeout(Duration::from_secs(1), poll_fn(|cx| timer.poll_expired(cx))).await;
             assert!(waited.is_err());
-            pace.record_bytes(240);
+            timer.record_bytes(240);
         }
-        assert_eq!(patience(&mut pace).await, 10);
-        // However much has come, nobody waits for longer than for a silent one.
-        pace.record_bytes(1 << 30);
-        assert_eq!(patience(&mut pace).await, 60);
+        assert_eq!(seconds_waited(&mut timer).await, 10);
+        // However much has arrived, a pause is bounded by `IDLE`.
+        timer.record_bytes(1 << 30);
+        assert_eq!(seconds_waited(&mut timer).await, 60);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_service_takes_is_not_the_clients_fault() {
-        let mut pace = pace(240, None);
-        pace.record_bytes(1);
+        let mut timer = timer(240, None);
+        timer.record_bytes(1);
         advance(Duration::from_secs(100)).await;
-        pace.record_bytes(1);
-        assert_eq!(patience(&mut pace).await, 10);
+        timer.record_bytes(1);
+        assert_eq!(seconds_waited(&mut timer).await, 10);
     }
 
     #[tokio::test(start_paused = true)]
     async fn all_of_it_has_to_come_in_time_if_that_is_said() {
-        assert_eq!(patience(&mut pace(0, Some(Span::from_secs(90)))).await, 90);
-        assert_eq!(patience(&mut pace(240, Some(Span::from_secs(5)))).await, 5);
-        assert_eq!(patience(&mut pace(0, None)).await, 3_600);
-        let mut answered = pace(240, None);
+        assert_eq!(seconds_waited(&mut timer(0, Some(Span::from_secs(90)))).await, 90);
+        assert_eq!(seconds_waited(&mut timer(240, Some(Span::from_secs(5)))).await, 5);
+        assert_eq!(seconds_waited(&mut timer(0, None)).await, 3_600);
+        let mut answered = timer(240, None);
         answered.is_over = true;
-        assert_eq!(patience(&mut answered).await, 3_600);
+        assert_eq!(seconds_waited(&mut answered).await, 3_600);
     }
 }

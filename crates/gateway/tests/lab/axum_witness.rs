@@ -1,4 +1,4 @@
-//! The witness that is written in Rust: axum, in this process.
+//! The witness in Rust: axum, in this process.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::witness::Witness;
 
-/// Starts it on a thread of its own, so that it outlives the runtime of the test that asks first.
+/// Starts it on a separate thread, so that it outlives the runtime of the first test.
 pub(crate) fn start() -> Witness {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -49,13 +49,13 @@ fn router() -> Router {
     })
 }
 
-/// As the crate `headers` does.
+/// Reads the token like the crate `headers`.
 fn bearer(credentials: &str) -> Option<&str> {
     let (scheme, token) = credentials.split_at_checked("bearer ".len())?;
     scheme.eq_ignore_ascii_case("bearer ").then(|| token.trim())
 }
 
-/// As the crate `cookie` does.
+/// Reads cookies like the crate `cookie`.
 fn session(cookies: &str) -> Option<&str> {
     let mut pairs = cookies.split(';').filter_map(|pair| pair.split_once('='));
     pairs.find(|(name, _)| name.trim() == "sid").map(|(_, value)| value.trim())

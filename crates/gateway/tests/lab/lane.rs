@@ -1,4 +1,4 @@
-//! One way to one witness: a gateway or a proxy in front of it, and a ledger of what was counted.
+//! One lane: a witness, a gateway or a proxy in front of it, and a ledger of the charged counters.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use crate::wire::{self, Protocol};
 use crate::witness::Account;
 
 pub(crate) struct Lane {
-    /// What is in front, and the witness behind it.
+    /// The name of the gateway or proxy, and of the witness behind it.
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     pub(crate) protocol: Protocol,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) words: Words,
-    /// Whether fields behind a body are part of the search.
+    /// Whether trailers are part of the search.
     pub(crate) sends_trailers: bool,
 }
 
-/// What became of the requests of one run.
+/// The results of one run.
 pub(crate) struct Outcome {
     pub(crate) name: String,
     pub(crate) asked: usize,
     pub(crate) served: usize,
-    /// The easiest to read come first.
+    /// The shortest come first.
     pub(crate) counterexamples: Vec<Counterexample>,
 }
 
 impl Lane {
-    /// Asks for everything in plain spelling, in the spellings of the corpus, and in random ones.
+    /// Sends requests in plain spelling, in the spellings of the corpus, and in random ones.
     pub(crate) async fn search(&self, run: &Run) -> Outcome {
         let mut speller = Speller::new(run.seed, self.words.clone());
         let plain = speller.plain();
@@ -62,14 +62,14 @@ impl Lane {
         Some(Served { request: request.clone(), account, counted: self.ledger.take() })
     }
 
-    /// The same once more. A request that was given up may have been counted late, as if it were the next.
+    /// Repeats both requests. A request that timed out may have been counted late, as if it were the next.
     async fn confirm(&self, found: Counterexample) -> Option<Counterexample> {
         let first = self.ask(&found.first.request).await?;
         let second = self.ask(&found.second.request).await?;
         Some(Counterexample { first, second, ..found }).filter(Counterexample::holds)
     }
 
-    /// A few counterexamples to each clause, without what does not matter.
+    /// A few counterexamples for each clause, reduced to the parts that matter.
     async fn simplest(&self, mut found: Vec<Counterexample>) -> Vec<Counterexample> {
         found.sort_by_key(Counterexample::size);
         let mut simplest: Vec<Counterexample> = Vec::new();
@@ -90,7 +90,7 @@ impl Lane {
         simplest
     }
 
-    /// Takes parts away from both requests as long as they are served alike and counted apart.
+    /// Removes parts from both requests as long as they remain a counterexample.
     async fn simplify(&self, mut found: Counterexample) -> Counterexample {
         loop {
             let first = simpler(&found.first.request, None).into_iter().map(|it| (true, it));
@@ -110,7 +110,7 @@ impl Lane {
     }
 }
 
-/// The same request with one part less, or with one part as `other` has it.
+/// The same request with one part less, or with one part taken from `other`.
 fn simpler(request: &Request, other: Option<&Request>) -> Vec<Request> {
     let mut simpler = Vec::new();
     for number in 0..request.fields.len() {
@@ -143,7 +143,7 @@ fn simpler(request: &Request, other: Option<&Request>) -> Vec<Request> {
     simpler
 }
 
-/// How long to search, and where to begin.
+/// The length of the search, and its seed.
 pub(crate) struct Run {
     pub(crate) spellings: usize,
     pub(crate) seed: u64,
@@ -184,7 +184,7 @@ impl Run {
     }
 }
 
-/// Spellings per witness in a run that nobody asked to be long.
+/// Spellings per witness in a default run.
 const FEW: usize = 150;
-/// Counterexamples per clause that are shown.
+/// Counterexamples per clause in a report.
 const SHOWN: usize = 8;

@@ -8,7 +8,7 @@ use crate::ledger::Counted;
 use crate::request::Request;
 use crate::witness::Account;
 
-/// A policy, and what a witness says of a request that should decide its counter.
+/// A policy, and the members of a witness's report that should determine its counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Clause {
     pub(crate) policy: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Served {
     pub(crate) counted: Counted,
 }
 
-/// Two requests that were served alike and counted apart.
+/// Two requests that were served alike but counted on different counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Counterexample {
     pub(crate) clause: Clause,
@@ -48,7 +48,7 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// Every clause that this request breaks, together with one that was served before.
+    /// Every clause that this request breaks, each with an earlier request that was served alike.
     pub(crate) fn check(&mut self, served: &Served) -> Vec<Counterexample> {
         let mut broken = Vec::new();
         for clause in CLAUSES.iter().copied() {
@@ -70,7 +70,7 @@ impl Counterexample {
             && counter(&self.first) != counter(&self.second)
     }
 
-    /// How much there is to read.
+    /// The length of both requests in bytes.
     pub(crate) fn size(&self) -> usize {
         self.first.request.bytes().len() + self.second.request.bytes().len()
     }

@@ -1,22 +1,22 @@
-//! A store that writes down which counters were charged.
+//! A store that records which counters were charged.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use tidegate::{Charge, Fingerprint, LocalStore as _, MemoryStore, Store, StoreError, Verdicts};
 
-/// It asks for names, so that every charge says which policy it is of and whom it counts.
+/// A recording store. It requires names, so that every charge has its policy and its caller.
 #[derive(Default)]
 pub(crate) struct Ledger {
     store: MemoryStore,
     charges: Mutex<Counted>,
 }
 
-/// The counter that each policy charged, and the caller as it names him.
+/// The counter that each policy charged, and the name of the caller.
 pub(crate) type Counted = BTreeMap<String, (Fingerprint, String)>;
 
 impl Ledger {
-    /// What was charged since the last time, and turns the page.
+    /// Takes the charges since the last call.
     pub(crate) fn take(&self) -> Counted {
         std::mem::take(&mut self.charges.lock().unwrap_or_else(PoisonError::into_inner))
     }

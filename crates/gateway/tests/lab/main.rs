@@ -1,4 +1,4 @@
-//! Real frameworks behind us say what they served; what we counted must agree. See README.md.
+//! Real frameworks behind the gateway report what they served; the counters must agree. See README.md.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -1,5 +1,5 @@
-//! Other proxies in front of every witness, with Tidegate asked beside them: `examples/proxies` as it is
-//! shipped, but for ports and patience.
+//! Other proxies in front of every witness, with Tidegate as their rate limit service: `examples/proxies` as
+//! shipped, except for ports and timeouts.
 
 use std::path::Path;
 use std::process::Command;
@@ -68,7 +68,7 @@ impl Proxy {
             for (port, ours) in ["8000", "8080", "9000"].into_iter().zip(ports) {
                 text = text.replace(port, &ours.to_string());
             }
-            // How long a busy machine takes is not what is tested.
+            // The speed of a busy machine is not under test.
             for (patience, ours) in [
                 ("timeout 100ms", "timeout 20s"),
                 ("PATIENCE = 100", "PATIENCE = 20000"),
@@ -81,7 +81,7 @@ impl Proxy {
     }
 }
 
-/// A proxy may listen before it knows its routes, and keep connections to the last witness.
+/// A proxy may listen before it has its routes, and may keep connections to the previous witness.
 async fn wait_until_served(address: std::net::SocketAddr) {
     let plain = Request::new("GET", "/login", "api.test");
     let mut tries = 0;
@@ -92,15 +92,15 @@ async fn wait_until_served(address: std::net::SocketAddr) {
     }
 }
 
-/// Without a master, whose workers would go on when it is killed.
+/// Runs without a master process, whose workers would survive when it is killed.
 fn nginx_alone() -> String {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
-    // In tests the directory may belong to root alone.
+    // In tests the directory may belong to root.
     let user = if is_root { " user root root;" } else { "" };
     format!("daemon off; master_process off;{user}")
 }
 
-/// Where proxies ask, and its port.
+/// The server that the proxies query, and its port.
 async fn authz(ledger: Arc<Ledger>) -> (Arc<App<Arc<Ledger>>>, u16) {
     let app = App::load(&PolicySource::new("lab", POLICIES).unwrap(), ledger).unwrap();
     let app = Arc::new(app);

@@ -1,4 +1,4 @@
-//! A request in parts, so that any of them can be spelled otherwise, or left out.
+//! A request in parts, so that each of them can be spelled differently or left out.
 
 /// Everything is bytes as they are sent. A value has the space that follows the colon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Request {
         self
     }
 
-    /// As HTTP/1 has it.
+    /// The request in the format of HTTP/1.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = [&self.method[..], &self.target, &self.version].join(&b' ');
         bytes.extend(b"\r\n");
@@ -95,7 +95,7 @@ fn write_fields(bytes: &mut Vec<u8>, fields: &[Field]) {
     }
 }
 
-/// Each line begins with a line break. A line that begins with a space continues the one before.
+/// Each line begins with a line break. A line that begins with a space continues the previous one.
 fn read_fields(mut rest: &[u8]) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
     while let Some(line) = rest.strip_prefix(b"\r\n") {

@@ -24,7 +24,7 @@ impl Switch {
         Self { port, target }
     }
 
-    /// Connections that led elsewhere are closed.
+    /// Directs new connections to `target`, and closes the others.
     pub(crate) fn lead_to(&self, target: SocketAddr) {
         self.target.send_replace(Some(target));
     }

@@ -16,7 +16,7 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// The body of the answer. Empty if there is none, for whatever reason: then nobody was served.
+/// The body of the response. Empty if there is no response, which means that the request was not served.
 pub(crate) async fn ask(address: SocketAddr, protocol: Protocol, request: &Request) -> Vec<u8> {
     let answer = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -37,7 +37,7 @@ async fn over_http1(stream: &mut TcpStream, request: &Request) -> io::Result<Vec
         while let Some(end) = find(&received, b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&received[..end]).to_ascii_lowercase();
             if head.starts_with("http/1.1 1") {
-                // More is to come.
+                // An informational response: the real one follows.
                 received.drain(..end + 4);
                 continue;
             }
@@ -79,7 +79,7 @@ fn chunks(mut received: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Frames that we write ourselves: a library would refuse to send most of what is interesting.
+/// Writes frames without a library, which would refuse to send most of the interesting requests.
 async fn over_http2(stream: &mut TcpStream, request: &Request) -> io::Result<Vec<u8>> {
     let has_trailers = !request.trailers.is_empty();
     let end = if has_trailers { 0 } else { END_STREAM };
@@ -112,7 +112,7 @@ async fn over_http2(stream: &mut TcpStream, request: &Request) -> io::Result<Vec
     }
 }
 
-/// The fields of a request as HTTP/2 has them: names in lower case, and the host where it belongs.
+/// The fields of a request in HTTP/2: names in lower case, and the host as `:authority`.
 fn head(request: &Request) -> Vec<u8> {
     let pseudo = |name: &str, value: &[u8]| (name.into(), value.to_vec());
     let mut fields = vec![
@@ -128,7 +128,7 @@ fn head(request: &Request) -> Vec<u8> {
     fields.iter().flat_map(literal).collect()
 }
 
-/// A field as a literal that no table keeps.
+/// A field as a literal without indexing.
 fn literal((name, value): &Field) -> Vec<u8> {
     let value = value.strip_prefix(b" ").unwrap_or(value);
     [&[0][..], &length(name), name, &length(value), value].concat()

@@ -1,4 +1,4 @@
-//! The programs that say what they served.
+//! The witnesses: programs that report which request they served.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,32 +16,32 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// What the file of policies has to say about this framework.
+    /// The settings that the policy file needs for this framework.
     pub(crate) fn settings(&self) -> &'static str {
         // Its routes are the same in any letter case.
         if self.name == "Express" { "path_case: ignore\n" } else { "" }
     }
 }
 
-/// What a witness says about a request: a JSON object with `route`, `method`, `key`, `bearer`, `user`,
+/// The report of a witness about a request: a JSON object with `route`, `method`, `key`, `bearer`, `user`,
 /// `session` and `host`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Account(Value);
 
 impl Account {
-    /// The account in the body of an answer, if the request was served: if it had a route.
+    /// The account in a response body, if the request was served, that is, if it had a route.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let account: Value = serde_json::from_slice(body).ok()?;
         account["route"].is_string().then_some(Self(account))
     }
 
-    /// What it says under these names.
+    /// The values of these members.
     pub(crate) fn parts(&self, names: &[&str]) -> Vec<String> {
         names.iter().map(|name| format!("{name} {}", self.0[name])).collect()
     }
 }
 
-/// All witnesses that this machine can run, started once. Whatever is missing says so.
+/// All witnesses that this machine can run, started once. A missing one is reported as skipped.
 pub(crate) fn witnesses() -> &'static [Witness] {
     static WITNESSES: OnceLock<Vec<Witness>> = OnceLock::new();
     WITNESSES.get_or_init(|| {
@@ -52,14 +52,14 @@ pub(crate) fn witnesses() -> &'static [Witness] {
             let _process = Some(daemon.listening_on(port));
             witnesses.push(Witness { name, address: ([127, 0, 0, 1], port).into(), _process });
         }
-        // It runs, and nobody starts it again.
+        // The Go witness is running, so its file is no longer needed.
         let _ = std::fs::remove_file(go_program());
         witnesses
     })
 }
 
 impl Witness {
-    /// One that runs in this process.
+    /// A witness that runs in this process.
     pub(crate) fn here(name: &'static str, address: SocketAddr) -> Self {
         Self { name, address, _process: None }
     }
@@ -67,8 +67,9 @@ impl Witness {
 
 struct Program {
     name: &'static str,
-    /// Its command on this port, unless something is missing.
+    /// Adds the arguments that make it listen on this port.
     command: fn(&mut Command, u16),
+    /// The executable, unless a dependency is missing.
     program: fn() -> Option<PathBuf>,
 }
 
@@ -86,7 +87,7 @@ impl Program {
 }
 
 const PROGRAMS: &[Program] = &[
-    // The slowest ones to start come first.
+    // The witnesses that start slowest come first.
     Program {
         name: "servlet in Tomcat",
         program: || java(&peers()?.join("tomcat")),
@@ -166,7 +167,7 @@ fn java(jars: &Path) -> Option<PathBuf> {
     peer("java")
 }
 
-/// The witness in Go has no dependencies: its compiler is all that it needs.
+/// The witness in Go needs only the compiler.
 fn built_by_go() -> Option<PathBuf> {
     let go = peer("go")?;
     let program = go_program();

@@ -1,8 +1,8 @@
-//! The requests, and what has to become of each.
+//! The requests of the smuggling test, and the expected outcome of each.
 
-/// What has to become of a request.
+/// The expected outcome of a request.
 pub(crate) enum Fate {
-    /// Answered with one of these, and never seen by the service.
+    /// Answered with one of these statuses, and never seen by the service.
     Refused(&'static [u16]),
     /// Seen by the service as these request lines, and nothing else, with these bodies.
     Seen(&'static [&'static str], &'static str),
@@ -13,8 +13,8 @@ use Fate::{Refused, Seen};
 const BAD: Fate = Refused(&[400]);
 const GET_A: Fate = Seen(&["GET /a HTTP/1.1"], "");
 
-/// Requests as they are sent. In all of them, `SMUGGLED` stands where a request would stand that
-/// somebody else might see.
+/// The bytes of each request. In all of them, `SMUGGLED` marks the place where another parser could see a
+/// second request.
 pub(crate) const CORPUS: &[(&str, &str, Fate)] = &[
     // Where a body ends.
     (

@@ -1,5 +1,5 @@
-//! Requests that one program reads in one way and another in another: each is refused, or reaches the
-//! service in one way only. A service that writes down every byte is the witness.
+//! Request smuggling: a request that two programs could read differently is refused, or reaches the service
+//! in one form only. The service records every byte.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -38,14 +38,13 @@ async fn every_request_is_refused_or_understood_in_one_way() {
     }
 }
 
-/// Whether the service saw what it should have seen.
+/// Checks the bytes that the service has received.
 fn witness(name: &str, fate: &Fate, heard: &[u8]) {
     let heard = String::from_utf8_lossy(heard).into_owned();
     assert!(!heard.contains("SMUGGLED"), "{name}: {heard}");
     let seen: Vec<_> = heard.lines().filter(|line| line.contains(" HTTP/1.")).collect();
     match fate {
-        // The beginning of a body that turns out to be broken may be on its way already; the request
-        // is then never finished.
+        // The beginning of a broken body may already have been forwarded; the request is then never finished.
         Refused(_) => {
             let is_finished = heard.contains("0\r\n\r\n") || heard.contains("content-length");
             assert!(seen.is_empty() || !is_finished, "{name}: {heard}");
@@ -62,7 +61,7 @@ fn witness(name: &str, fate: &Fate, heard: &[u8]) {
     }
 }
 
-/// The same requests in small portions: where they are cut changes nothing.
+/// The same requests in small portions: the result does not depend on where they are cut.
 #[tokio::test]
 async fn portions_change_nothing() {
     let service = Recorder::start().await;
@@ -77,7 +76,7 @@ async fn portions_change_nothing() {
             }
             tokio::task::yield_now().await;
         }
-        // Who is refused early may find the connection reset before the answer is read.
+        // After an early refusal, the connection may be reset before the client has read the response.
         if let Some(reply) = client.reply_or_end().await {
             assert!(statuses.contains(&reply.status), "{name}: {}", reply.status);
         }
@@ -85,7 +84,7 @@ async fn portions_change_nothing() {
     }
 }
 
-/// A response that could be read in two ways is no answer either.
+/// An ambiguous response is not forwarded.
 #[tokio::test]
 async fn responses_are_read_as_strictly() {
     use support::recorder::Manner;
@@ -103,7 +102,7 @@ async fn responses_are_read_as_strictly() {
         let front = Front::to(service.address).await;
         front.get("/").await.problem(502);
     }
-    // What comes behind a response is never the answer to the next request.
+    // Surplus bytes after a response are never taken for the next response.
     let twice = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil";
     let service = Recorder::with(vec![Manner::Answer(twice.to_vec())]).await;
     let front = Front::to(service.address).await;

@@ -1,4 +1,4 @@
-//! A client that says exactly what it is told.
+//! A client that sends exactly the given bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// Of a chunked body.
+    /// The trailers of a chunked body.
     pub(crate) trailers: Vec<(String, String)>,
     /// Whether the body came to its end.
     pub(crate) is_whole: bool,
@@ -37,7 +37,7 @@ impl Client {
         self.0.flush().await.unwrap();
     }
 
-    /// The same where the other side may not listen any more.
+    /// Sends bytes to a gateway that may have closed the connection.
     pub(crate) async fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).await.is_ok() && self.0.flush().await.is_ok()
     }
@@ -55,18 +55,18 @@ impl Client {
         soon(self.read_reply(method)).await
     }
 
-    /// The answer, unless the connection is closed without one.
+    /// The response, unless the connection is closed without one.
     pub(crate) async fn reply_or_end(&mut self) -> Option<Reply> {
         let is_over = soon(self.0.fill_buf()).await.map_or(true, <[u8]>::is_empty);
         if is_over { None } else { Some(self.reply().await) }
     }
 
     pub(crate) async fn is_closed(&mut self) -> bool {
-        // A reset is as closed as an orderly end.
+        // A reset counts as closed, too.
         soon(self.0.read_u8()).await.is_err()
     }
 
-    /// Whether the rest of an answer comes to its end.
+    /// Whether the rest of a response arrives completely.
     pub(crate) async fn reply_ends(&mut self) -> bool {
         let mut reply = Reply { headers: self.fields().await, ..Reply::default() };
         let length = reply.header("content-length").map_or(0, |it| it.parse().unwrap());
@@ -146,7 +146,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
     }
 
-    /// The problem's detail, once it is clear that this is a problem with that status.
+    /// The detail of a problem document. Asserts that the response is one with this status.
     pub(crate) fn problem(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?} {}", self.text());
         assert_eq!(self.header("content-type"), Some("application/problem+json"));

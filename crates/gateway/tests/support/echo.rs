@@ -1,4 +1,4 @@
-//! A service that answers with what it was asked.
+//! A service that responds with a description of the request.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,8 +19,8 @@ use tokio::task::JoinHandle;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// `/echo` gives the body back as it comes, trailers too; anything else describes the request. A
-/// status and fields of the answer can be asked for: `?status=401&x-cost=5`.
+/// `/echo` returns the body as it arrives, with its trailers; any other path describes the request. The query
+/// sets the status and fields of the response: `?status=401&x-cost=5`.
 pub(crate) struct Echo {
     pub(crate) address: SocketAddr,
     counts: Arc<Counts>,

@@ -1,4 +1,4 @@
-//! A real gateway on a free port, services behind it, and a client that says exactly what it is told.
+//! A real gateway on a free port, services behind it, and a client that sends exactly the given bytes.
 
 #![allow(dead_code, reason = "no test file needs all of it")]
 
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 pub(crate) use client::{Client, Reply};
 
-/// A gateway, on a clock that stands still unless a test moves it.
+/// A gateway with a clock that only tests advance.
 pub(crate) struct Front<S = MemoryStore<ManualClock>> {
     pub(crate) address: SocketAddr,
     pub(crate) clock: ManualClock,
@@ -33,7 +33,7 @@ pub(crate) struct Front<S = MemoryStore<ManualClock>> {
 }
 
 impl Front {
-    /// All requests to one address, with hardly any limit.
+    /// A gateway that forwards all requests to one address, with a limit that no test reaches.
     pub(crate) async fn to(upstream: SocketAddr) -> Self {
         Self::start(&format!("gateway: {{ upstreams: {{ up: http://{upstream} }} }}\n{GENEROUS}"))
             .await
@@ -74,7 +74,7 @@ impl<S: Store + 'static> Front<S> {
         Client::connect(self.address).await
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     pub(crate) async fn ask(&self, text: &str) -> Reply {
         let mut client = self.connect().await;
         client.send(text).await;
@@ -93,7 +93,7 @@ impl<S: Store + 'static> Front<S> {
         self.app.reload(&PolicySource::new("test", text).unwrap())
     }
 
-    /// How often a policy said this, whoever decided.
+    /// How many decisions of a policy had this outcome, from any source.
     pub(crate) async fn decisions(&self, policy: &str, outcome: &str) -> u64 {
         let labels = format!(r#"policy="{policy}",outcome="{outcome}",source="#);
         let page = self.app.metrics_page().await;
@@ -108,7 +108,7 @@ impl<S: Store + 'static> Front<S> {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    /// Waits until it has returned.
+    /// Waits until the gateway has returned.
     pub(crate) async fn stopped(self) {
         soon(self.task).await.unwrap();
     }
@@ -128,7 +128,7 @@ pub(crate) fn request(method: &str, target: &str, fields: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nhost: a\r\n{fields}content-length: 0\r\n\r\n")
 }
 
-/// The fields of a request that a service has described.
+/// The fields of the request in a service's description.
 pub(crate) fn fields(described: &Value, name: &str) -> Vec<String> {
     let all = described["headers"].as_array().unwrap().iter();
     let named = all.filter(|pair| pair[0] == name);
@@ -138,7 +138,7 @@ pub(crate) fn fields(described: &Value, name: &str) -> Vec<String> {
 /// A policy that never denies in a test.
 pub(crate) const GENEROUS: &str = "policies: [{ name: all, key: [ip], limits: [1000000/second] }]";
 
-/// A test that waits for ever says less than one that fails.
+/// A test that hangs is less useful than one that fails.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(30), future).await.expect("an answer within 30 s")
 }

@@ -1,4 +1,4 @@
-//! A service of few words: it writes down every byte, and answers as it is told.
+//! A service that records every byte, and responds with prepared bytes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What it does with a connection.
+/// The behaviour on a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Manner {
     /// Answers every head with these bytes.
     Answer(Vec<u8>),
     /// Answers the first head with these bytes, and closes.
     AnswerAndClose(Vec<u8>),
-    /// The same, and resets the connection.
+    /// Answers the first head with these bytes, and resets the connection.
     AnswerAndReset(Vec<u8>),
-    /// Closes after the head, without a word.
+    /// Closes after the head, without a response.
     Close,
-    /// Says nothing.
+    /// Reads, and never responds.
     Hang,
     /// Does not even read.
     Ignore,
@@ -40,7 +40,7 @@ impl Recorder {
         Self::with(vec![Manner::Answer(OK.to_vec())]).await
     }
 
-    /// Each connection has the next manner; the last one is that of all later ones too.
+    /// Each connection gets the next manner; all later ones get the last.
     pub(crate) async fn with(manners: Vec<Manner>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -65,7 +65,7 @@ impl Recorder {
         *self.manners.lock() = manners;
     }
 
-    /// Everything it has heard, and forgets it.
+    /// Takes all bytes received so far.
     pub(crate) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.heard.lock())
     }

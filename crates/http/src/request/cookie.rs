@@ -1,4 +1,4 @@
-//! Reading cookies.
+//! Reads cookies, and refuses those that services read in two ways.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use tidegate_limiter::config::RequestRules;
 use super::escape::{decoded, folded, is_well_escaped};
 use crate::RequestFault;
 
-/// The values of a cookie, in their order. Spaces around a name or a value are part of neither, as
-/// whoever reads it behind us has it: a spelling must not hide it.
+/// The values of a cookie, in order. Spaces around names and values are trimmed as leniently as any
+/// backend does: a cookie that it accepts must not be missing here.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue, header::COOKIE};
@@ -30,11 +30,11 @@ pub fn cookie_values<'r>(headers: &'r HeaderMap, name: &str) -> impl Iterator<It
     })
 }
 
-/// The one value of a cookie, if there is one, with its escapes decoded: some services decode them.
+/// The single value of a cookie, if there is one, with its escapes decoded: some services decode them.
 ///
-/// Refuses it if it is there twice, and a value that services read in two ways: with quotes, a backslash,
-/// a space or a comma, or with a `%` that is not an escape. Refuses fields in which some services find
-/// such a cookie and others do not: by a separator that is not a semicolon, or another spelling of its
+/// Refuses a cookie that occurs twice, and a value that services read in two ways: with quotes, a
+/// backslash, a space or a comma, or with a `%` that is not an escape. Refuses fields in which only some
+/// services find such a cookie: because of a separator that is not a semicolon, or another spelling of its
 /// name.
 pub fn only_cookie<'r>(
     headers: &'r HeaderMap,
@@ -60,7 +60,7 @@ pub fn only_cookie<'r>(
     let fields = headers.get_all(COOKIE).iter();
     let names = fields.flat_map(|field| lenient_names(field.as_bytes()));
     if names.filter(|other| folded(other) == wanted).count() > usize::from(value.is_some()) {
-        return fault("is there in another spelling: expected its own name, after a semicolon");
+        return fault("occurs in another spelling: expected its own name, after a semicolon");
     }
     let Some(value) = value else { return Ok(None) };
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',');
@@ -69,14 +69,14 @@ pub fn only_cookie<'r>(
     }
     let value = decoded(value, b'+');
     if value.starts_with(b"j:") || std::str::from_utf8(&value).is_err() {
-        // Express reads JSON behind such a mark.
+        // Express parses such a value as JSON.
         return fault("has a value that services read in two ways");
     }
     Ok(Some(value).filter(|value| !value.is_empty()))
 }
 
 /// Whether services may disagree where a cookie begins or ends: quotes hide a semicolon from some of them,
-/// a tab is not a space to Go, and some find no cookies at all among bytes beyond ASCII.
+/// Go does not treat a tab as a space, and some ignore all cookies of a field with bytes beyond ASCII.
 fn is_unclear(field: &[u8]) -> bool {
     let mut is_quoted = false;
     let hides = |byte: &u8| {
@@ -89,7 +89,7 @@ fn is_unclear(field: &[u8]) -> bool {
         || field.contains(&b'"') && field.contains(&b'\\')
 }
 
-/// What stands before a `=`, wherever anybody might begin to read a cookie.
+/// The texts before each `=`, wherever a service could begin to read a cookie.
 fn lenient_names(field: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_separator = |byte: &u8| matches!(byte, b';' | b',' | b'"' | b' ' | b'\t');
     let mut rest = field;

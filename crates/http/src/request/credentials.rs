@@ -1,4 +1,4 @@
-//! Reading credentials.
+//! Reads bearer tokens and API keys.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::RequestFault;
 /// The token of `Authorization: Bearer`; `None` for another scheme.
 ///
 /// A scheme ends with the first space or tab, since some services split there and others at a space.
-/// Behind `Bearer` there are one space and one token, or the credentials are refused: some services do not
-/// find a token behind a tab or two spaces, and others do. Bytes beyond ASCII are refused in any scheme,
-/// since some of them are spaces to Python.
+/// `Bearer` must be followed by one space and one token, or the credentials are refused: only some services
+/// find a token after a tab or two spaces. Bytes beyond ASCII are refused in any scheme, since Python
+/// treats some of them as spaces.
 ///
 /// ```
 /// use tidegate_http::bearer;
@@ -37,7 +37,7 @@ pub fn bearer(credentials: &[u8]) -> Result<Option<&[u8]>, RequestFault> {
     }
 }
 
-/// Whether it is a token of RFC 6750. Spring finds no other one.
+/// Whether this is a token by RFC 6750. Spring accepts no other.
 fn is_token(text: &[u8]) -> bool {
     let mut token = text;
     while let [rest @ .., b'='] = token {
@@ -47,8 +47,8 @@ fn is_token(text: &[u8]) -> bool {
     !token.is_empty() && token.iter().all(is_fit)
 }
 
-/// The token of a request, if it has one. Refuses two `Authorization` fields, even if they are equal, and
-/// any other scheme, if the rules say so.
+/// The bearer token of a request, if it has one. Refuses two `Authorization` fields, even if they are
+/// equal, and any other scheme, if the rules require it.
 pub fn only_bearer<'r>(
     headers: &'r HeaderMap,
     rules: &RequestRules,
@@ -65,7 +65,7 @@ pub fn only_bearer<'r>(
     Ok(token)
 }
 
-/// The token of `Authorization: Bearer`, else `X-API-Key`. If both are there, they must agree.
+/// The token of `Authorization: Bearer`, else `X-API-Key`. If a request has both, they must be equal.
 pub(super) fn api_key<'r>(
     headers: &'r HeaderMap,
     rules: &RequestRules,
@@ -78,7 +78,7 @@ pub(super) fn api_key<'r>(
     }
 }
 
-/// `Authorization` in one spelling: its scheme as books write it, if it is an old one, and one space.
+/// `Authorization` in one spelling: the usual spelling of a well-known scheme, and one space.
 pub(super) fn authorization<'r>(
     headers: &'r HeaderMap,
     rules: &RequestRules,
@@ -95,7 +95,7 @@ pub(super) fn authorization<'r>(
     Ok(Some(if spelled == credentials { Cow::Borrowed(credentials) } else { Cow::Owned(spelled) }))
 }
 
-/// The scheme, and what follows it.
+/// The scheme, and the rest after it.
 fn split(credentials: &[u8]) -> (&[u8], &[u8]) {
     let credentials = credentials.trim_ascii();
     let end = credentials.iter().position(|byte| matches!(byte, b' ' | b'\t'));

@@ -1,8 +1,8 @@
-//! Escapes.
+//! Decodes percent escapes, and folds names as lenient frameworks do.
 
 use std::borrow::Cow;
 
-/// Decodes `%xx`, and `+` as well if it stands for a space. What is not an escape stands for itself.
+/// Decodes `%xx`, and `+` as well if it stands for a space. Invalid escapes are kept as they are.
 pub(super) fn decoded(text: &[u8], plus: u8) -> Cow<'_, [u8]> {
     if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
         return Cow::Borrowed(text);
@@ -23,7 +23,7 @@ pub(super) fn decoded(text: &[u8], plus: u8) -> Cow<'_, [u8]> {
     Cow::Owned(decoded)
 }
 
-/// Whether every `%` has two digits behind it.
+/// Whether every `%` is followed by two digits.
 pub(super) fn is_well_escaped(text: &[u8]) -> bool {
     let mut parts = text.split(|byte| *byte == b'%');
     parts.next();
@@ -35,8 +35,8 @@ pub(super) fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// A name as lenient frameworks have it: without letter case, without spaces around it, without what
-/// stands in brackets behind it or the brackets around it, and with `_` for dots and spaces within.
+/// A name as lenient frameworks read it: without letter case, surrounding spaces, a suffix in brackets or
+/// surrounding brackets, and with `_` for dots and spaces within.
 pub(super) fn folded(name: &[u8]) -> Vec<u8> {
     let name = decoded(name, b' ');
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());

@@ -1,4 +1,4 @@
-//! Why a request is refused before anything is decided about it.
+//! The faults for which a request is refused before any decision.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use tidegate_wire::{ProblemDetails, RefusalMembers};
 
 use crate::{PROBLEM_JSON, json};
 
-/// What is wrong with a request, or can be read in two ways.
+/// A fault of a request, or a part that can be read in two ways.
 ///
-/// We would count it by one reading, and the service might serve it by the other.
+/// Tidegate would count an ambiguous request by one reading, and the service might serve it by the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestFault {
-    /// An attribute is there twice: its name.
+    /// An attribute occurs twice: its name.
     Twice(String),
     /// A method that is not in upper case, or not a method.
     Method(String),
     /// A method that this listener does not serve.
     Unserved(String),
-    /// There is no host.
+    /// The request has no host.
     NoHost,
     /// The target and the `Host` field name two hosts.
     TwoHosts,
-    /// What is not a host.
+    /// A text that is not a host.
     Host(String),
     /// What is wrong with the path.
     Path(&'static str),
@@ -37,9 +37,9 @@ pub enum RequestFault {
     Cookie(String, &'static str),
     /// A field with a value that services read in two ways: its attribute's name.
     Field(String),
-    /// A field that some services take for another one: that one, and this one.
+    /// A field that some services treat as another one: the attribute's name, and the field's.
     Spelling(String, String),
-    /// `Authorization: Bearer` without exactly one token behind it.
+    /// `Authorization: Bearer` without exactly one token after it.
     Bearer,
     /// An `Authorization` of another scheme, where only bearer tokens are allowed.
     Scheme,
@@ -50,12 +50,12 @@ pub enum RequestFault {
 }
 
 impl RequestFault {
-    /// An attribute that is there twice.
+    /// An attribute that occurs twice.
     pub fn twice(attribute: &str) -> Self {
         Self::Twice(attribute.to_owned())
     }
 
-    /// The attribute that is at fault, if it is one.
+    /// The attribute at fault, if it is one.
     pub fn attribute(&self) -> Option<&str> {
         match self {
             Self::Twice(name)
@@ -72,7 +72,7 @@ impl RequestFault {
         }
     }
 
-    /// What to answer with: 400, 401 for credentials, 405 for a method that is not served.
+    /// The status of the response: 401 for credentials, 405 for a method that is not served, 400 otherwise.
     pub const fn status(&self) -> StatusCode {
         match self {
             Self::Bearer | Self::Scheme => StatusCode::UNAUTHORIZED,
@@ -81,7 +81,7 @@ impl RequestFault {
         }
     }
 
-    /// The answer to such a request, with the attribute's name.
+    /// The response to such a request, with the attribute's name.
     pub fn refusal(&self) -> Response<Bytes> {
         let (status, detail) = (self.status(), self.to_string());
         let problem = ProblemDetails {
@@ -105,13 +105,13 @@ impl RequestFault {
 impl fmt::Display for RequestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Twice(name) => write!(f, "{name} is there twice: expected it once"),
+            Self::Twice(name) => write!(f, "{name} occurs twice: expected once"),
             Self::Method(text) => {
                 write!(f, "the method is {}: expected one in upper case", shown(text))
             }
             Self::Unserved(text) => write!(f, "{} is not served here", shown(text)),
-            Self::NoHost => f.write_str("there is no host: expected one"),
-            Self::TwoHosts => f.write_str("there are two hosts: expected one"),
+            Self::NoHost => f.write_str("the request has no host: expected one"),
+            Self::TwoHosts => f.write_str("the request has two hosts: expected one"),
             Self::Host(text) => {
                 write!(f, "the host is {}: expected a name or an address", shown(text))
             }
@@ -122,9 +122,9 @@ impl fmt::Display for RequestFault {
                 write!(f, "{name} has characters that services read in two ways: expected ASCII")
             }
             Self::Spelling(name, found) => {
-                write!(f, "there is a field {}: expected it only as {name}", shown(found))
+                write!(f, "the request has a field {}: expected only {name}", shown(found))
             }
-            Self::Bearer => f.write_str("Authorization: expected one token behind Bearer"),
+            Self::Bearer => f.write_str("Authorization: expected one token after Bearer"),
             Self::Scheme => f.write_str("Authorization: expected a bearer token"),
             Self::Connection(name) => {
                 write!(
@@ -140,7 +140,7 @@ impl fmt::Display for RequestFault {
 
 impl std::error::Error for RequestFault {}
 
-/// Enough of a client's text to recognise it by.
+/// The beginning of a client's text, enough to recognize it.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(BRIEF) {
         Some((end, _)) => format!("{:?}...", text.get(..end).unwrap_or_default()),

@@ -1,11 +1,11 @@
-//! Reading header fields.
+//! Reads header fields, and refuses those that services read in two ways.
 
 use http::{HeaderMap, HeaderValue};
 use tidegate_limiter::config::RequestRules;
 
 use crate::RequestFault;
 
-/// The values of a field, in their order, without spaces around them: HTTP/2 does not take them away.
+/// The values of a field, in order, trimmed: HTTP/2 does not remove spaces around them.
 pub(super) fn field_values<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -13,13 +13,13 @@ pub(super) fn field_values<'r>(
     headers.get_all(name).iter().map(|value| HeaderValue::as_bytes(value).trim_ascii())
 }
 
-/// The one value of a field, if there is one.
+/// The single value of a field, if there is one.
 ///
-/// Refuses it if it is there twice, even with equal values: a service may join the two, and go by what
-/// is neither. Refuses a request that also has the field in its other spelling, with `_` for `-`, unless
-/// the rules allow underscores. Refuses bytes beyond ASCII: some services see no text in them, and some take
-/// a few of them for spaces. A comma in `X-Api-Key` may be a proxy's, between two fields. An empty value is
-/// none, as it is to Go.
+/// Refuses a field that occurs twice, even with equal values: a service may join the two into a third
+/// value. Refuses a request that also has the field in its other spelling, with `_` for `-`, unless the
+/// rules allow underscores. Refuses bytes beyond ASCII: some services do not accept them as text, and some
+/// treat a few of them as spaces. Refuses a comma in `X-Api-Key`: a proxy may have joined two fields. An
+/// empty value counts as absent, as in Go.
 pub fn only_field<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -43,8 +43,8 @@ pub fn only_field<'r>(
     }
 }
 
-/// Refuses a field that differs from this one only by underscores for hyphens, which is the same field
-/// to CGI, WSGI and whatever else puts fields into variables.
+/// Refuses a field that differs from this one only by underscores for hyphens: CGI, WSGI and others that
+/// put fields into variables treat both as the same field.
 pub fn refuse_other_spelling(headers: &HeaderMap, name: &str) -> Result<(), RequestFault> {
     if !name.contains(['-', '_']) {
         return Ok(());
@@ -57,7 +57,7 @@ pub fn refuse_other_spelling(headers: &HeaderMap, name: &str) -> Result<(), Requ
     }
 }
 
-/// Whether two names of fields are one to a service for which underscores are hyphens.
+/// Whether two field names are equal for a service that treats underscores as hyphens.
 ///
 /// ```
 /// use tidegate_http::is_same_variable;
@@ -69,7 +69,7 @@ pub fn is_same_variable(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().map(fold).eq(other.bytes().map(fold))
 }
 
-/// The length that a request says it has, if it says one.
+/// The `Content-Length` of a request, if it has one.
 pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, RequestFault> {
     let mut lengths = headers.get_all(http::header::CONTENT_LENGTH).iter();
     let Some(length) = lengths.next() else { return Ok(None) };

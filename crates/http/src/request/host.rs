@@ -1,4 +1,4 @@
-//! Reading hosts.
+//! Reads the host of a request.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -8,7 +8,7 @@ use http::{HeaderMap, Uri};
 
 use crate::RequestFault;
 
-/// Whom a request is for, in one spelling: in lower case, and without a dot at its end.
+/// The host of a request in one spelling: in lower case, and without a trailing dot.
 ///
 /// ```
 /// use tidegate_http::RequestHost;
@@ -21,7 +21,7 @@ use crate::RequestFault;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHost<'r> {
     text: Cow<'r, str>,
-    /// How much of it is the name.
+    /// The length of the name without the port.
     end: usize,
 }
 
@@ -32,7 +32,7 @@ impl<'r> RequestHost<'r> {
             .ok_or_else(|| RequestFault::Host(String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// The host of a request, if it says one: in its target, in `Host`, or the same in both.
+    /// The host of a request, if it has one: from its target, from `Host`, or the same from both.
     pub fn of(uri: &'r Uri, headers: &'r HeaderMap) -> Result<Option<Self>, RequestFault> {
         let mut fields = headers.get_all(HOST).iter();
         let (field, other) = (fields.next(), fields.next());
@@ -101,7 +101,7 @@ impl<'r> RequestHost<'r> {
     }
 }
 
-/// Labels with dots between them. An underscore is not in the books, and in many networks.
+/// Labels with dots between them. Underscores are not in the standard, but common in internal networks.
 fn is_name(name: &str) -> bool {
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_fit);

@@ -1,11 +1,11 @@
-//! Reading methods.
+//! Reads the method of a request.
 
 use crate::RequestFault;
 
-/// The method, if every service reads it alike.
+/// The method, if every service reads it the same way.
 ///
-/// Methods are compared letter by letter, but some services put them into upper case first. So `post`
-/// would be another method to us, and `POST` to the service.
+/// Methods are case-sensitive, but some services convert them to upper case first. So `post` would be
+/// another method here, and `POST` at the service.
 ///
 /// ```
 /// use tidegate_http::read_method;
@@ -22,5 +22,5 @@ pub fn read_method(method: &[u8]) -> Result<&[u8], RequestFault> {
     Err(RequestFault::Method(String::from_utf8_lossy(method).into_owned()))
 }
 
-/// What a token has besides letters and digits.
+/// The characters of a token besides letters and digits.
 const OTHERS: &[u8] = b"!#$%&'*+-.^_`|~";

@@ -1,7 +1,7 @@
-//! The one reader of HTTP requests: what policies see of them, and what is refused.
+//! The reader of HTTP requests: their attributes for policies, and the requests that are refused.
 //!
-//! The gateway, the forward-auth and the layer read requests by this. Whatever a service might read in
-//! another way than we do is put into one form first, or refused as a [`RequestFault`].
+//! The gateway, the forward-auth and the layer all read requests with it. Parts that a service might read
+//! in another way are normalized first, or refused as a [`RequestFault`].
 
 mod cookie;
 mod credentials;
@@ -28,7 +28,7 @@ pub use method::read_method;
 pub use path::RequestPath;
 pub use query::{only_parameter, query_value, query_values};
 
-/// What is known of an HTTP request, by the names that policies use.
+/// The attributes of an HTTP request, by the names that policies use.
 ///
 /// | attribute | value |
 /// |---|---|
@@ -42,9 +42,8 @@ pub use query::{only_parameter, query_value, query_values};
 /// | `cookie:name` | that cookie, decoded |
 /// | `api_key` | the token of `Authorization: Bearer`, else `X-API-Key` |
 ///
-/// Whoever reads the request behind us may read something else in it than we do, so
-/// [`attributes`](Self::attributes) refuses what can be read in two ways, as far as the
-/// [`rules`](Self::rules) do not allow it.
+/// A service behind Tidegate may read the request in another way, so [`attributes`](Self::attributes)
+/// refuses what can be read in two ways, unless the [`rules`](Self::rules) allow it.
 ///
 /// ```
 /// use http::HeaderMap;
@@ -63,8 +62,8 @@ pub use query::{only_parameter, query_value, query_values};
 ///     headers: &headers,
 ///     rules: plan.settings().requests(),
 /// };
-/// let owed = plan.charges(&request.attributes(plan.attributes())?, Cost::ONE);
-/// assert_eq!(owed.charges().len(), 1);
+/// let charges = plan.charges(&request.attributes(plan.attributes())?, Cost::ONE);
+/// assert_eq!(charges.charges().len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -73,23 +72,23 @@ pub struct HttpRequest<'r> {
     pub method: Option<&'r [u8]>,
     /// `http` or `https`.
     pub scheme: Option<&'r [u8]>,
-    /// Whom it is for, with or without a port.
+    /// The host, with or without a port.
     pub host: Option<&'r [u8]>,
     /// The path, and the query if there is one.
     pub target: Option<&'r [u8]>,
-    /// Whose it is; see [`ClientIp`](crate::ClientIp).
+    /// The client's address; see [`ClientIp`](crate::ClientIp).
     pub client: Option<IpAddr>,
     /// The header fields.
     pub headers: &'r HeaderMap,
-    /// What is allowed.
+    /// The rules for reading it.
     pub rules: RequestRules,
 }
 
-/// A name, and the value that a request has of it.
+/// The name and the value of an attribute.
 type BorrowedAttribute<'n, 'r> = (&'n str, Cow<'r, [u8]>);
 
 impl<'r> HttpRequest<'r> {
-    /// Those that a plan asks for, and that the request has; or the first of them that can be read in two
+    /// The attributes that a plan uses and the request has; the error is the first that can be read in two
     /// ways.
     pub fn attributes<'n>(
         &self,
@@ -102,7 +101,7 @@ impl<'r> HttpRequest<'r> {
         found.collect()
     }
 
-    /// One of them, if it can be read in one way.
+    /// One attribute; an error if it can be read in two ways.
     pub fn only_attribute(&self, name: &str) -> Result<Option<Cow<'r, [u8]>>, RequestFault> {
         let (headers, rules) = (self.headers, &self.rules);
         match name {
@@ -124,7 +123,7 @@ impl<'r> HttpRequest<'r> {
         }
     }
 
-    /// One of them, by its first value, however it is spelled: for whoever refuses nothing.
+    /// One attribute by its first value, in any spelling, for callers that refuse nothing.
     pub fn attribute(&self, name: &str) -> Option<Cow<'r, [u8]>> {
         if let Ok(value) = self.only_attribute(name) {
             return value;
@@ -166,7 +165,7 @@ impl<'r> HttpRequest<'r> {
     }
 }
 
-/// The one value of a field, in one spelling.
+/// The single value of a field, in one spelling.
 pub fn only_text<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -181,7 +180,7 @@ pub fn only_text<'r>(
     Ok(only_field(headers, name, rules)?.map(Cow::Borrowed))
 }
 
-/// All cookies of a request in one field: HTTP/2 may bring them in several.
+/// All cookies of a request in one field: HTTP/2 can send them in several.
 pub fn all_cookies(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let mut fields = field::field_values(headers, "cookie");
     let (first, second) = (fields.next()?, fields.next());
@@ -194,7 +193,7 @@ pub fn all_cookies(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(joined))
 }
 
-/// The path and the query of a target. A fragment is of neither.
+/// The path and the query of a target. A fragment belongs to neither.
 fn split(target: &[u8]) -> (&[u8], &[u8]) {
     let mut parts = target.splitn(2, |byte| *byte == b'#');
     let mut parts = parts.next().unwrap_or_default().splitn(2, |byte| *byte == b'?');
@@ -287,7 +286,7 @@ mod tests {
             let request = of(target, &fields);
             let refused = request.attributes([name].into_iter()).unwrap_err();
             assert!(refused.attribute().unwrap().eq_ignore_ascii_case(name) || name == "api_key");
-            // Nobody is refused for what no policy asks for.
+            // No request is refused for attributes that no policy uses.
             assert_eq!(request.attributes(["method"].into_iter()).unwrap().len(), 1, "{name}");
         }
         let fields = headers(&[bearer, ("x-api-key", "k1")]);

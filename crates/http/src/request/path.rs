@@ -1,4 +1,4 @@
-//! Reading paths.
+//! Reads paths in one spelling, and refuses those that services read in two ways.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use tidegate_limiter::path_in_normal_form;
 use super::escape::{decoded, hex};
 use crate::RequestFault;
 
-/// A path in one spelling: the one by which it is matched and counted, and the one that is forwarded.
-/// They differ only where parameters are ignored.
+/// A path in one spelling, for matching and counting, and as it is forwarded. The two differ only where
+/// parameters are ignored.
 ///
 /// ```
 /// use tidegate_http::RequestPath;
@@ -28,7 +28,7 @@ pub struct RequestPath<'r> {
 }
 
 impl<'r> RequestPath<'r> {
-    /// Refuses what services are known to read as another path than we do. An empty path is `/`.
+    /// Reads a path, and refuses it if services are known to read it in another way. An empty path is `/`.
     pub fn read(raw: &'r [u8], rules: &RequestRules) -> Result<Self, RequestFault> {
         let traits = PathTraits::of(raw, rules)?;
         let ends_in_slash = raw.last() == Some(&b'/');
@@ -40,37 +40,37 @@ impl<'r> RequestPath<'r> {
         let ends_in_slash = bare.last() == Some(&b'/');
         let counted = Cow::Owned(path_in_normal_form(&bare).into_owned());
         let forwarded = (parameters == PathParameters::Ignore).then(|| path_in_normal_form(raw));
-        // A segment that is nothing but parameters vanishes before a `..` can remove it, or after.
+        // Services differ in whether a segment of only parameters is removed before or after `..`.
         let counts_otherwise =
             |path: &[u8]| path_in_normal_form(&without_parameters(path)) != counted;
         if forwarded.as_deref().is_some_and(counts_otherwise) {
-            return fault("has a segment of parameters alone that is left by a dot segment");
+            return fault("has a segment with only parameters before a dot segment");
         }
         Ok(Self { counted, forwarded, ends_in_slash })
     }
 
-    /// As it is matched and counted.
+    /// The path for matching and counting.
     pub fn counted(&self) -> &[u8] {
         &self.counted
     }
 
-    /// The same, for its owner.
+    /// The path for matching and counting, owned.
     pub fn into_counted(self) -> Cow<'r, [u8]> {
         self.counted
     }
 
-    /// As a service is asked for it, without the slash at its end.
+    /// The path to forward, without a trailing slash.
     pub fn forwarded(&self) -> &[u8] {
         self.forwarded.as_ref().unwrap_or(&self.counted)
     }
 
-    /// Whether there is a slash at its end, which a service may care about.
+    /// Whether the path has a trailing slash, which can matter to a service.
     pub const fn ends_in_slash(&self) -> bool {
         self.ends_in_slash
     }
 }
 
-/// What a look at each byte tells.
+/// What a scan of the bytes of a path has found.
 struct PathTraits {
     has_parameters: bool,
 }
@@ -83,7 +83,7 @@ impl PathTraits {
         let keeps_slashes = rules.keeps_encoded_slashes();
         let refuses_parameters = rules.on_path_parameters() == PathParameters::Refuse;
         let (mut rest, mut has_parameters, mut is_ascii) = (path, false, true);
-        // What the segment consists of so far: a number of dots, and nothing else.
+        // The number of dots in the segment so far, if it has nothing else.
         let mut dots = Some(0);
         while let [byte, tail @ ..] = rest {
             let (value, is_escaped, tail) = match (byte, tail) {
@@ -93,7 +93,7 @@ impl PathTraits {
                 },
                 (b'%', _) => return fault(ESCAPE),
                 (byte, tail) if byte.is_ascii_graphic() => (*byte, false, tail),
-                _ => return fault("has bytes that are to be escaped"),
+                _ => return fault("has bytes that must be escaped"),
             };
             rest = tail;
             match value {
@@ -102,7 +102,7 @@ impl PathTraits {
                     continue;
                 }
                 b'/' | b'\\' if !keeps_slashes => {
-                    return fault("has a slash in disguise, or a backslash");
+                    return fault("has an encoded slash, or a backslash");
                 }
                 b';' => {
                     if matches!(dots, Some(1 | 2)) {
@@ -120,7 +120,7 @@ impl PathTraits {
             dots = dots.filter(|_| value == b'.').map(|count: usize| count + 1);
         }
         if !is_ascii && std::str::from_utf8(&decoded(path, b'+')).is_err() {
-            // Many services put the same mark in place of whatever is not text.
+            // Many services replace all invalid bytes by the same mark, so different paths become equal.
             return fault("is not UTF-8");
         }
         Ok(Self { has_parameters })
@@ -143,7 +143,7 @@ fn without_parameters(path: &[u8]) -> Vec<u8> {
     bare
 }
 
-const ESCAPE: &str = "has a % without two hexadecimal digits behind it";
+const ESCAPE: &str = "has a % without two hexadecimal digits after it";
 const SEMICOLON: &str =
     "has a semicolon in a spelling that is not expected here: see path_parameters";
 
@@ -212,12 +212,12 @@ mod tests {
         assert_eq!(read("/...;x", &rules(Strip)), one("/..."));
     }
 
-    /// What a service serves that decodes a path and then resolves its dots, as most do.
+    /// The path as a service reads it that decodes first and then resolves dots, as most do.
     fn decoding(path: &str) -> Vec<Vec<u8>> {
         resolved(&super::super::escape::decoded(path.as_bytes(), b'+'))
     }
 
-    /// What a servlet serves: without parameters first.
+    /// The path as a servlet reads it: it removes parameters first.
     fn servlet(path: &str) -> Vec<Vec<u8>> {
         let bare = without_parameters(path.as_bytes());
         resolved(&super::super::escape::decoded(&bare, b'+'))
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!((path.counted(), path.forwarded()), (&b"/a/c"[..], &b"/a;x/c;z"[..]));
     }
 
-    /// The segments that a service serves for a path.
+    /// Turns a path into the segments that a service reads.
     type PathReader = fn(&str) -> Vec<Vec<u8>>;
 
     fn spelling() -> impl Strategy<Value = String> {
@@ -280,7 +280,7 @@ mod tests {
                 let (Some(a), Some(b)) = (a, b) else { continue };
                 let alike = serves(&one) == serves(&other);
                 prop_assert_eq!(alike, a.0 == b.0, "{:?} {} {}", parameters, one, other);
-                // What is forwarded is served as what came in, but for what was stripped.
+                // The forwarded path is read like the original, except for what was stripped.
                 prop_assert_eq!(serves(&a.1), serves(&one), "{:?} {}", parameters, one);
             }
         }

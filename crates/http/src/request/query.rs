@@ -1,4 +1,4 @@
-//! Reading the query of a URI.
+//! Reads parameters of a query, and refuses those that services read in two ways.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use tidegate_limiter::config::RequestRules;
 use super::escape::{decoded, folded, is_well_escaped};
 use crate::RequestFault;
 
-/// The first value of a parameter, decoded as forms are. One without `=` is empty.
+/// The first value of a parameter, decoded like a form. A parameter without `=` is empty.
 ///
 /// ```
 /// use tidegate_http::query_value;
@@ -20,19 +20,19 @@ pub fn query_value<'q>(query: &'q [u8], name: &str) -> Option<Cow<'q, [u8]>> {
     query_values(query, name).next()
 }
 
-/// The same for all of them, in their order.
+/// All values of a parameter, in order.
 pub fn query_values<'q>(query: &'q [u8], name: &str) -> impl Iterator<Item = Cow<'q, [u8]>> {
     pairs(query).filter_map(move |(other, value)| {
-        // The name too: whoever reads it behind us decodes it, and a spelling must not hide it.
+        // The name is decoded too, as services do: an escaped spelling must not hide the parameter.
         let is_it = decoded(other, b' ').as_ref() == name.as_bytes();
         is_it.then(|| decoded(value, b' '))
     })
 }
 
-/// The one value of a parameter, if there is one.
+/// The single value of a parameter, if there is one.
 ///
-/// Refuses it if it is there twice, and a query in which some services find it and others do not: by a
-/// semicolon between parameters, or by a name that frameworks fold into this one, such as `user[]`.
+/// Refuses a parameter that occurs twice, and a query in which only some services find it: because of a
+/// semicolon between parameters, or of a name that frameworks fold into this one, such as `user[]`.
 pub fn only_parameter<'q>(
     query: &'q [u8],
     name: &str,
@@ -44,9 +44,9 @@ pub fn only_parameter<'q>(
         return Ok(None);
     }
     if !lenient && query.contains(&b';') {
-        return fault("may be behind a semicolon: expected & between parameters");
+        return fault("may follow a semicolon: expected & between parameters");
     }
-    // A name with brackets of its own is one of several that are folded together.
+    // A name with brackets is itself one of several that frameworks fold together.
     let folds = !lenient && !name.contains('[');
     let wanted = if folds { folded(name.as_bytes()) } else { Vec::new() };
     for (other, value) in pairs(query) {
@@ -55,19 +55,20 @@ pub fn only_parameter<'q>(
                 return Err(RequestFault::Twice(format!("query:{name}")));
             }
             if !lenient && !is_well_escaped(value) {
-                return fault("has a % without two hexadecimal digits behind it");
+                return fault("has a % without two hexadecimal digits after it");
             }
             let value = decoded(value, b' ');
             if !lenient && std::str::from_utf8(&value).is_err() {
-                // Many services put the same mark in place of whatever is not text.
+                // Many services replace all invalid bytes by the same mark, so different values become
+                // equal.
                 return fault("is not UTF-8");
             }
             found = Some(value);
         } else if folds && folded(other) == wanted {
-            return fault("is there in another spelling: expected its own name");
+            return fault("occurs in another spelling: expected its own name");
         }
     }
-    // To Go, an empty parameter is one that is not there.
+    // Go treats an empty parameter as absent.
     Ok(found.filter(|value| !value.is_empty()))
 }
 

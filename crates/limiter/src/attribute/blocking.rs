@@ -1,4 +1,4 @@
-//! Waiting where there is no `await`.
+//! Waits for a future in functions that are not async.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -9,11 +9,11 @@ use std::thread::{self, Thread};
 use tidegate_store::BlockingGuard;
 use tokio::runtime::{Builder, EnterGuard, Handle};
 
-/// Runs a future to its end on this thread, wherever the thread is.
+/// Runs a future to completion on this thread, even on a runtime's thread.
 ///
-/// Timers and connections are those of a runtime in the background and never of the caller's: if
-/// the caller is that runtime's only thread, nothing would move while it stands here. `None` if the
-/// system has no thread left for it.
+/// Timers and connections belong to a runtime in the background, never to the caller's: if the caller is
+/// its runtime's only thread, that runtime makes no progress while the caller waits here. `None` if the
+/// background thread cannot be started.
 pub(super) fn wait<F: Future>(future: F) -> Option<F::Output> {
     let _context = in_background()?;
     let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
@@ -27,8 +27,7 @@ pub(super) fn wait<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// A future whose connections and timers are those of the runtime in the background, whoever waits
-/// for it.
+/// A future that uses the background runtime's connections and timers, whichever runtime polls it.
 pub(super) struct BackgroundFuture<F>(pub(super) F);
 
 impl<F: Future + Unpin> Future for BackgroundFuture<F> {
@@ -40,6 +39,7 @@ impl<F: Future + Unpin> Future for BackgroundFuture<F> {
     }
 }
 
+/// Wakes a thread that waits for a future.
 struct ThreadWaker(Thread);
 
 impl Wake for ThreadWaker {
@@ -48,7 +48,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// What is polled from now on uses the timers, tasks and connections of the runtime in the background.
+/// Lets futures use the timers, tasks and connections of the background runtime until the guard drops.
 fn in_background() -> Option<(EnterGuard<'static>, BlockingGuard)> {
     Some((background()?.enter(), BlockingGuard::enter()))
 }

@@ -1,4 +1,4 @@
-//! What a call that was refused returns.
+//! The error of a limited function whose call was denied.
 
 use std::error::Error;
 use std::fmt;
@@ -34,17 +34,19 @@ use crate::{BuildError, Decision, DecisionReason, WaitError};
 #[derive(Clone, Debug)]
 pub struct Denied(Box<DeniedCall>);
 
+/// The limit that denied a call, and why.
 #[derive(Clone, Debug)]
 struct DeniedCall {
     name: &'static str,
     why: DenialCause,
 }
 
+/// Why a call was denied.
 #[derive(Clone, Debug)]
 enum DenialCause {
     Decision(Decision),
     NotReady(WaitError),
-    /// The attribute checks what it is given, so this does not happen.
+    /// Does not happen: the attribute checks its arguments when the program is compiled.
     NoLimiter(BuildError),
 }
 
@@ -74,7 +76,7 @@ impl Denied {
         self.0.name
     }
 
-    /// The decision, unless the call gave up waiting in line.
+    /// The decision, unless the call gave up waiting.
     pub const fn decision(&self) -> Option<&Decision> {
         match &self.0.why {
             DenialCause::Decision(decision) => Some(decision),
@@ -82,7 +84,7 @@ impl Denied {
         }
     }
 
-    /// Why the call did not wait any longer, where it was to wait.
+    /// Why the call stopped waiting, if the limit has `on_denied = wait`.
     pub const fn why_not_ready(&self) -> Option<&WaitError> {
         match &self.0.why {
             DenialCause::NotReady(not_ready) => Some(not_ready),
@@ -90,7 +92,7 @@ impl Denied {
         }
     }
 
-    /// When to try again; `None` where that is not known, or does not help.
+    /// When to try again; `None` if that is unknown, or does not help.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.0.why {
             DenialCause::Decision(decision) => decision.retry_after().map(Into::into),
@@ -119,16 +121,16 @@ impl fmt::Display for Denied {
 
 impl Error for Denied {}
 
-/// What a limited function may return: something that a denial can be made into.
+/// The return types of a limited function: those that can be made from a denial.
 ///
-/// There is no way for an `Option` or `()`: a refusal that nobody sees is a bug that nobody finds.
+/// `Option` and `()` are not among them, because they would hide the denial.
 ///
 /// ```compile_fail,E0277
 /// #[tidegate::rate_limit(name = "a", quota = "5/second")]
 /// fn limited() -> Option<u64> { None }
 /// ```
 ///
-/// Nor for an error that knows nothing of denials:
+/// Nor is an error that cannot be made from a denial:
 ///
 /// ```compile_fail,E0277
 /// struct MyError;
@@ -138,7 +140,7 @@ impl Error for Denied {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a function with #[rate_limit] cannot return `{Self}`",
-    label = "has no place for a denial",
+    label = "cannot hold a denial",
     note = "return a Result<_, E> where E: From<tidegate::Denied>"
 )]
 pub trait FromDenied {

@@ -1,4 +1,4 @@
-//! The limit of one function.
+//! The limit of one function with `#[rate_limit]`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,8 +9,8 @@ use super::store::AnyStore;
 use super::{Denied, store};
 use crate::{BuildError, Limiter};
 
-/// A limit that is a `static` beside its function, and finds the store of this process when it is
-/// first asked. The attribute writes these.
+/// A limit in a `static` beside its function, which finds the store of this process on the first call.
+/// Used by the code that the attribute generates.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct FunctionLimit {

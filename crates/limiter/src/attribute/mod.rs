@@ -1,4 +1,4 @@
-//! What is behind `#[rate_limit]`: limits on functions, by an attribute.
+//! The runtime of `#[rate_limit]`: limits on functions, by an attribute.
 //!
 //! ```
 //! use tidegate::{Denied, rate_limit};
@@ -20,28 +20,28 @@
 //!
 //! | argument | means |
 //! |---|---|
-//! | `name = "mails"` | distinguishes its counters from others'. Functions that share a name and a window share their counters |
+//! | `name = "mails"` | identifies the counters. Functions that share a name and a window share their counters |
 //! | `quota = "100/minute"` | also `["5/second", "100/minute"]`: all must pass. Read when the program is compiled |
 //! | `algorithm = "sliding-log"` | as in a configuration file; by default the quota decides |
-//! | `key = \|to\| to` | who is counted: an expression over the function's arguments, which it sees by reference |
-//! | `scope = global` | everybody together; the default |
+//! | `key = \|to\| to` | the key to count by: an expression over the function's arguments, which it sees by reference |
+//! | `scope = global` | all callers together; the default |
 //! | `scope = user`, `scope = ip` | the caller, as known to the [resolver](resolve_with) of this process. With a `key`: both together |
 //! | `on_denied = error` | the call returns an error that is made [from](From) a [`Denied`]; the default |
-//! | `on_denied = wait` | the call waits in line, as [`until_ready`](crate::Limiter::until_ready) does, and returns an error when that takes too long |
+//! | `on_denied = wait` | the call waits in a queue, as [`until_ready`](crate::Limiter::until_ready) does, and returns an error when that takes too long |
 //! | `fail = local`, `open`, `closed` | what to do [if the store does not answer](crate::OnStoreError) |
 //! | `limiter = &self.limiter` | a limiter other than this process's: any [`RateLimiter`]. It has its own quota, name and failure mode |
 //!
-//! The attribute may be repeated. Limits are asked from top to bottom, and what was taken is given
-//! back when a later one denies.
+//! The attribute can be repeated. Limits are checked from top to bottom, and if a later one denies, the
+//! units of the earlier ones are given back.
 //!
 //! # Where the counters are
 //!
-//! In this process's memory, or in whatever store [`use_store`] was given before the first call:
+//! In this process's memory, or in the store that was set with [`use_store`] before the first call:
 //!
 //! ```
 //! use tidegate::{MemoryStore, attribute};
 //!
-//! // A RedisStore, in a program that has siblings.
+//! // A RedisStore, if several instances share the limits.
 //! attribute::use_store(MemoryStore::builder().max_keys(10_000).build())?;
 //! # Ok::<(), attribute::LateSetupError>(())
 //! ```
@@ -49,9 +49,9 @@
 //! # Functions that are not async
 //!
 //! They ask a store in memory without waiting. With a remote store the thread waits for its answer,
-//! at most for the store's deadline; with `on_denied = wait` it waits for its turn. The answer comes
-//! wherever the thread is, since it has connections of its own, which a thread in the background
-//! drives. But a thread that runs async tasks should rather not wait: its other tasks wait too.
+//! at most for the store's deadline; with `on_denied = wait` it waits for its turn. This works on any
+//! thread, because a background thread drives the connections. But a thread that runs async tasks should
+//! not wait: its other tasks wait too.
 
 mod blocking;
 mod denied;
@@ -71,7 +71,7 @@ use tidegate_policy::Key;
 
 use crate::{Decision, DecisionSource, RateLimiter, WaitError};
 
-/// Asks a limiter of one's own. The attribute writes this.
+/// Checks a limiter given by `limiter = ...`. Used by the code that the attribute generates.
 #[doc(hidden)]
 pub async fn enter<L: RateLimiter, K: Key + Sync>(
     limiter: &L,
@@ -82,7 +82,7 @@ pub async fn enter<L: RateLimiter, K: Key + Sync>(
     Denied::unless_allowed(name, limiter.decide(key, Cost::ONE).await)
 }
 
-/// The same in a function that is not async.
+/// [`enter`] in a function that is not async.
 #[doc(hidden)]
 pub fn enter_now<L: RateLimiter, K: Key + Sync>(
     limiter: &L,
@@ -97,7 +97,7 @@ pub fn enter_now<L: RateLimiter, K: Key + Sync>(
     Denied::unless_allowed(name, decision)
 }
 
-/// Gives back what [`enter`] took. The attribute writes this.
+/// Gives back what [`enter`] took. Used by the code that the attribute generates.
 #[doc(hidden)]
 pub async fn leave<L: RateLimiter, K: Key + Sync>(limiter: &L, key: &Option<K>) {
     if let Some(key) = key {
@@ -105,13 +105,14 @@ pub async fn leave<L: RateLimiter, K: Key + Sync>(limiter: &L, key: &Option<K>) 
     }
 }
 
-/// The same in a function that is not async.
+/// [`leave`] in a function that is not async.
 #[doc(hidden)]
 pub fn leave_now<L: RateLimiter, K: Key + Sync>(limiter: &L, key: &Option<K>) {
     let _ = blocking::wait(leave(limiter, key));
 }
 
-/// Waits in the line of a limiter of one's own. The attribute writes this.
+/// Waits in the queue of a limiter given by `limiter = ...`. Used by the code that the attribute
+/// generates.
 #[doc(hidden)]
 pub async fn queue<S: crate::Store, K: Key + Sync>(
     limiter: &crate::Limiter<S>,
@@ -122,7 +123,7 @@ pub async fn queue<S: crate::Store, K: Key + Sync>(
     limiter.until_ready(key).await.map_err(|not_ready| Denied::not_ready(name, not_ready))
 }
 
-/// The same in a function that is not async.
+/// [`queue`] in a function that is not async.
 #[doc(hidden)]
 pub fn queue_now<S: crate::Store, K: Key + Sync>(
     limiter: &crate::Limiter<S>,

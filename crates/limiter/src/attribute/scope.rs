@@ -1,4 +1,4 @@
-//! Whose call it is.
+//! Resolves the caller of a limited function, for `scope = user` and `scope = ip`.
 
 use std::sync::OnceLock;
 
@@ -7,13 +7,13 @@ use tidegate_policy::{IpAddress, Key, OwnedKey};
 use super::LateSetupError;
 use crate::KeyResolver;
 
-/// Whom a limit counts.
+/// What a limit counts by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FunctionScope {
     /// The user on whose behalf the call is made.
     User,
-    /// The address that it came from.
+    /// The address that the call came from.
     Ip,
 }
 
@@ -23,19 +23,19 @@ pub enum FunctionScope {
 pub struct FunctionCall {
     /// The name of the limit.
     pub name: &'static str,
-    /// What the limit wants to know.
+    /// The scope that the limit counts by.
     pub scope: FunctionScope,
 }
 
-/// Says how this process finds out who calls, for limits with `scope = user` or `scope = ip`. Once,
-/// before the first call of any of them.
+/// Sets how this process finds the caller, for limits with `scope = user` or `scope = ip`. Call it once,
+/// before the first call of a limited function.
 ///
-/// A resolver that finds nobody (`None`) exempts the call. As long as there is no resolver, all
-/// calls share one counter: forgetting it closes a door rather than opening one.
+/// If the resolver returns `None`, the call is not limited. Without a resolver, all calls share one
+/// counter: a forgotten resolver limits too much rather than too little.
 ///
-/// With `scope = ip`, an address counts as an [`IpAddress`], be it an `IpAddr` or its text: every
-/// address of an IPv6 network of 64 bits is one caller. A resolver that knows both users and
-/// addresses returns an [`OwnedKey`] of either.
+/// With `scope = ip`, an address counts as an [`IpAddress`], whether it is an `IpAddr` or text: all
+/// addresses of an IPv6 /64 network are one caller. A resolver that knows both users and addresses returns
+/// an [`OwnedKey`] of either.
 ///
 /// ```
 /// use tidegate::attribute::{self, FunctionCall, FunctionScope};
@@ -78,7 +78,7 @@ pub fn resolve_with<R: KeyResolver<FunctionCall> + 'static>(
     RESOLVER.set(erased).map_err(|_| LateSetupError)
 }
 
-/// The key of a call. The attribute writes this.
+/// The key of a call. Used by the code that the attribute generates.
 #[doc(hidden)]
 pub fn resolve(scope: FunctionScope, name: &'static str) -> Option<impl Key + Send + Sync> {
     match RESOLVER.get() {
@@ -87,7 +87,7 @@ pub fn resolve(scope: FunctionScope, name: &'static str) -> Option<impl Key + Se
     }
 }
 
-/// A key that is an address as text counts as that address: whoever has one text of it has many.
+/// A key that is an address in text form counts as that address: one address has many text forms.
 fn by_address(key: OwnedKey, text: OwnedKey) -> FunctionKey {
     let mut parts = 0;
     key.each_part(|_| parts += 1);
@@ -99,7 +99,7 @@ fn by_address(key: OwnedKey, text: OwnedKey) -> FunctionKey {
 
 type FunctionResolver = Box<dyn Fn(&FunctionCall) -> Option<FunctionKey> + Send + Sync>;
 
-/// A key, and how it is written where others read it.
+/// A key, and its readable form for stores that name keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct FunctionKey {
     key: OwnedKey,
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(resolved("2001:db8::3"), network);
         assert_eq!(key_as_text(&network), "2001:db8::/64");
         assert_eq!(resolved("::ffff:1.2.3.4"), resolved(&ip("1.2.3.4")));
-        // Neither of these is an address, and no two of them are one key.
+        // Neither of these is an address.
         assert_eq!(resolved("a tunnel").key, OwnedKey::of("a tunnel"));
         assert_eq!(resolved(&("1", ".2.3.4")).key, OwnedKey::of(&("1", ".2.3.4")));
     }

@@ -1,4 +1,4 @@
-//! The store of this process.
+//! The store that all functions with `#[rate_limit]` share in this process.
 
 use std::fmt;
 use std::future::Future;
@@ -10,15 +10,15 @@ use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
 
 use super::blocking::BackgroundFuture;
 
-/// Keeps the counters of all functions with `#[rate_limit]` in `store`. Once, before the first call
-/// of any of them.
+/// Keeps the counters of all functions with `#[rate_limit]` in `store`. Call it once, before the first
+/// call of a limited function.
 pub fn use_store<S: Store + 'static>(store: S) -> Result<(), LateSetupError> {
     STORE.set(Arc::new(AnyStore::new(store))).map_err(|_| LateSetupError)
 }
 
-/// Too late: a limited function has been called, or somebody else came first.
+/// The store or the resolver was set too late: a limited function has been called, or it was set before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("limited functions have been called already, or this was said before")]
+#[error("set twice, or after the first call of a limited function")]
 pub struct LateSetupError;
 
 pub(super) fn of_this_process() -> Arc<AnyStore> {
@@ -30,8 +30,8 @@ static STORE: OnceLock<Arc<AnyStore>> = OnceLock::new();
 /// A store whose type is chosen at run time.
 pub(crate) struct AnyStore {
     store: Box<dyn ErasedStore>,
-    /// Whether it has connections, which are then those of the runtime in the background: it outlives
-    /// every other, as limits on functions do.
+    /// Whether the store has connections. They belong to the background runtime, which lives as long as
+    /// the process, like the limits on functions.
     is_remote: bool,
 }
 
@@ -61,9 +61,9 @@ impl Store for AnyStore {
         &self,
         charges: &[Charge<'_>],
         out: &mut Verdicts,
-        patience: Span,
+        deadline: Span,
     ) -> Result<bool, StoreError> {
-        self.answer(self.store.settle_within(charges, out, patience)).await
+        self.answer(self.store.settle_within(charges, out, deadline)).await
     }
 
     fn is_stepwise(&self) -> bool {
@@ -93,7 +93,7 @@ impl Store for AnyStore {
 
 type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// [`Store`], with futures that have a size.
+/// A dyn-compatible [`Store`] with boxed futures.
 trait ErasedStore: Send + Sync {
     fn settle<'a>(
         &'a self,
@@ -104,7 +104,7 @@ trait ErasedStore: Send + Sync {
         &'a self,
         charges: &'a [Charge<'a>],
         out: &'a mut Verdicts,
-        patience: Span,
+        deadline: Span,
     ) -> StoreFuture<'a, bool>;
     fn is_stepwise(&self) -> bool;
     fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool>;
@@ -127,9 +127,9 @@ impl<S: Store> ErasedStore for S {
         &'a self,
         charges: &'a [Charge<'a>],
         out: &'a mut Verdicts,
-        patience: Span,
+        deadline: Span,
     ) -> StoreFuture<'a, bool> {
-        Box::pin(Store::settle_within(self, charges, out, patience))
+        Box::pin(Store::settle_within(self, charges, out, deadline))
     }
 
     fn is_stepwise(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Decisions without a word to the store, and what has to be taken from it before.
+//! Decisions without the store: from cached denials, and from leases that are taken in advance.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Span, Timestamp, Verdict};
@@ -12,7 +12,7 @@ use crate::peek_verdict::verdict_at_cost;
 use crate::{Decision, DecisionSource};
 
 impl<S: Store> Decider<S> {
-    /// What needs no store: a denial that it would repeat, and what was taken ahead.
+    /// A decision that needs no store: paid from a lease, or a denial that the store would repeat.
     pub(super) fn cached_decision(
         &self,
         denials: &DenyCache,
@@ -45,7 +45,8 @@ impl<S: Store> Decider<S> {
         Some(decision_of(charges, false, DecisionSource::DenyCache, verdicts))
     }
 
-    /// How the limits stand, for a request that can never pass. Whoever insists is told from memory.
+    /// Denies a request that can never pass, with the current state of its limits. Repeated requests are
+    /// denied from the deny cache.
     pub(super) async fn peek_infeasible(
         &self,
         denials: &DenyCache,
@@ -53,29 +54,29 @@ impl<S: Store> Decider<S> {
         terms: DecisionTerms,
         mode: impl Fn(usize) -> OnStoreError + Send,
     ) -> Decision {
-        let asked = denials.moment(charges);
-        if let Some(decision) = self.cached_denial(denials, charges, terms, asked) {
+        let moment = denials.moment(charges);
+        if let Some(decision) = self.cached_denial(denials, charges, terms, moment) {
             return decision;
         }
-        let looks: SmallVec<[Charge<'_>; 4]> =
+        let peeks: SmallVec<[Charge<'_>; 4]> =
             charges.iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
-        let looked = self.ask_within(&looks, terms.deadline).await;
-        let took = self.now().since(asked.at);
-        match looked {
-            Ok(looked) => {
+        let peeked = self.ask_within(&peeks, terms.deadline).await;
+        let took = self.now().since(moment.at);
+        match peeked {
+            Ok(peeked) => {
                 self.vitals.record_answer(took);
-                let each = charges.iter().zip(looked.verdicts());
+                let each = charges.iter().zip(peeked.verdicts());
                 let verdicts =
                     each.map(|(charge, verdict)| verdict_at_cost(charge, *verdict)).collect();
-                denials.remember(charges, &verdicts, asked);
+                denials.remember(charges, &verdicts, moment);
                 decision_of(charges, false, DecisionSource::Store, verdicts)
             }
             Err(error) => self.decide_after_failure(&error, took, charges, mode),
         }
     }
 
-    /// Only one limit at a time is taken ahead: of several, what one has given would have to be
-    /// given back where another denies.
+    /// The charge that can be paid from a lease. Only requests with a single charge use leases: with
+    /// several, one lease would have to be refunded whenever another limit denies.
     fn leasable_charge<'c, 'a>(
         &self,
         charges: &'c [Charge<'a>],
@@ -85,7 +86,7 @@ impl<S: Store> Decider<S> {
         Some((charge, LeaseBounds { max_over_permille, nodes: self.fallback.nodes() }))
     }
 
-    /// How to ask for a charge with a lease.
+    /// The request for a charge and a lease together, if a lease is worthwhile.
     pub(super) fn lease_request(
         &self,
         charges: &[Charge<'_>],
@@ -96,35 +97,35 @@ impl<S: Store> Decider<S> {
         self.leases.request_lease(charge, bounds, now)
     }
 
-    /// Asks for more than is needed, and where there is not so much, for that.
+    /// Asks for a lease on top of the cost, and if there is not enough left, for the cost alone.
     pub(super) async fn ask_with_lease(
         &self,
         denials: &DenyCache,
         charges: &[Charge<'_>],
         terms: DecisionTerms,
-        mut asking: LeaseRequest<'_>,
+        mut request: LeaseRequest<'_>,
     ) -> Result<Decision, StoreError> {
-        let watch = Stopwatch::start();
+        let stopwatch = Stopwatch::start();
         let mut deadline = terms.deadline;
         loop {
-            let amount = asking.amount();
-            let other: Vec<_> = charges.iter().map(|charge| charge.with_cost(amount)).collect();
-            let decision = self.ask_within(&other, deadline).await?;
+            let amount = request.amount();
+            let enlarged: Vec<_> = charges.iter().map(|charge| charge.with_cost(amount)).collect();
+            let decision = self.ask_within(&enlarged, deadline).await?;
             let Some(verdict) = decision.verdicts().first() else { return Ok(decision) };
             if decision.is_allowed() {
-                asking.record_paid(verdict, denials.now());
+                request.record_paid(verdict, denials.now());
                 return Ok(decision);
             }
-            if asking.ask_for_less().is_none() {
-                asking.record_denied(verdict);
+            if request.ask_for_less().is_none() {
+                request.record_denied(verdict);
                 return Ok(decision);
             }
-            let spent = Span::from_micros(watch.nanos() / 1_000);
+            let spent = Span::from_micros(stopwatch.nanos() / 1_000);
             deadline = terms.deadline.map(|deadline| deadline.minus(spent));
         }
     }
 
-    /// What remains is what the store has and what was taken from it.
+    /// Adds the unspent lease to what remains in the store.
     pub(super) fn with_leased_remaining(
         &self,
         charges: &[Charge<'_>],

@@ -1,4 +1,4 @@
-//! Requests whose outcome is known before anybody is asked.
+//! Finds requests that can never pass, before the store is asked.
 
 use tidegate_core::{Charge, Timestamp};
 use tidegate_store::Verdicts;
@@ -6,15 +6,14 @@ use tidegate_store::Verdicts;
 use super::decision_of;
 use crate::{Decision, DecisionSource};
 
-/// What is known of a request before anybody is asked.
+/// Whether a request can pass at all, by its cost and the limits alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feasibility {
     Possible,
-    /// A limit lets nothing pass, or less than this costs. Only the store knows what is left of the
-    /// others, or of that one.
+    /// An enforced limit is zero, or smaller than the cost. Only the store knows how much is left of
+    /// each limit.
     NeverPasses,
-    /// All limits let nothing pass, so that nothing is to be known: a block list stays closed whatever
-    /// fails.
+    /// All limits are zero, so the store has nothing to add: a block list denies even if the store fails.
     AllLimitsZero,
 }
 
@@ -34,7 +33,7 @@ impl Feasibility {
     }
 }
 
-/// Without a look at any counter.
+/// A denial with the verdicts of fresh counters, without a look at the real ones.
 pub(crate) fn denial_without_store(charges: &[Charge<'_>], source: DecisionSource) -> Decision {
     decision_of(charges, false, source, fresh_verdicts(charges))
 }

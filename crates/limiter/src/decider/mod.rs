@@ -1,4 +1,4 @@
-//! A store, with what spares it and what stands in for it.
+//! Decides about charges: by the store, by the caches that spare it, or by its local fallback.
 
 mod cached_decisions;
 mod feasibility;
@@ -20,11 +20,11 @@ use crate::store_trouble::StoreTrouble;
 use crate::store_vitals::{StoreReport, StoreVitals};
 use crate::{Decision, DecisionSource};
 
-/// Where charges become a decision, whatever the store does.
+/// Turns charges into a decision, whether the store answers or not.
 #[derive(Debug)]
 pub(crate) struct Decider<S> {
     store: S,
-    /// For a store at the other end of a wire.
+    /// Only for a remote store.
     denials: Option<DenyCache>,
     leases: LeaseTable,
     fallback: FallbackStore,
@@ -32,19 +32,19 @@ pub(crate) struct Decider<S> {
     vitals: StoreVitals,
 }
 
-/// What policies ask of a decision.
+/// The terms that policies set for a decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DecisionTerms {
-    /// How long the store may take; as long as the store itself allows, unless said.
+    /// How long the store may take; `None` is the store's own deadline.
     pub(crate) deadline: Option<Span>,
-    /// Whether the store is to be asked even where the answer is known.
+    /// Whether to ask the store even if a cached denial holds.
     pub(crate) exact: bool,
-    /// How much may be taken ahead, in thousandths of the limit.
+    /// How much can be taken in advance, in thousandths of the limit.
     pub(crate) leased: Option<u16>,
 }
 
 impl DecisionTerms {
-    /// Those of one policy.
+    /// The terms of a policy with this precision.
     pub(crate) const fn of(precision: Precision) -> Self {
         let leased = match precision {
             Precision::Leased { max_over_permille } => Some(max_over_permille),
@@ -81,12 +81,12 @@ impl<S: Store> Decider<S> {
         &self.store
     }
 
-    /// Whether the store is at the other end of a wire.
+    /// Whether the store is remote.
     pub(crate) const fn is_remote(&self) -> bool {
         self.denials.is_some()
     }
 
-    /// Decides where that takes no waiting. `None` where it may: then nothing was asked.
+    /// Decides without waiting. Returns `None`, and takes nothing, if the store has to be awaited.
     #[inline]
     pub(crate) fn try_decide(
         &self,
@@ -115,7 +115,7 @@ impl<S: Store> Decider<S> {
         is_answered.then_some(decision)
     }
 
-    /// Decides. `mode` says what each charge's policy does without a store.
+    /// Decides about charges. `mode` is each charge's behaviour without a store.
     pub(crate) async fn decide(
         &self,
         charges: &[Charge<'_>],
@@ -123,8 +123,8 @@ impl<S: Store> Decider<S> {
         mode: impl Fn(usize) -> OnStoreError + Send,
     ) -> Decision {
         let Some(denials) = &self.denials else {
-            let asked = self.ask_within(charges, None).await;
-            return asked.unwrap_or_else(|_| self.decide_without_store(charges, mode));
+            let decision = self.ask_within(charges, None).await;
+            return decision.unwrap_or_else(|_| self.decide_without_store(charges, mode));
         };
         match Feasibility::of(charges) {
             Feasibility::AllLimitsZero => {
@@ -140,19 +140,19 @@ impl<S: Store> Decider<S> {
             return decision;
         }
         let mut decision = Decision::without_verdicts(false, DecisionSource::Store);
-        let asked = if let Some(asking) = self.lease_request(charges, terms, now.at) {
-            let asked = Box::pin(self.ask_with_lease(denials, charges, terms, asking)).await;
-            asked.map(|ahead| decision = ahead)
+        let outcome = if let Some(request) = self.lease_request(charges, terms, now.at) {
+            let leased = Box::pin(self.ask_with_lease(denials, charges, terms, request)).await;
+            leased.map(|leased| decision = leased)
         } else {
             self.ask_into(charges, terms.deadline, &mut decision).await
         };
-        let heard = denials.now();
-        let took = heard.since(now.at);
-        if let Err(error) = asked {
+        let answered_at = denials.now();
+        let took = answered_at.since(now.at);
+        if let Err(error) = outcome {
             return self.decide_after_failure(&error, took, charges, mode);
         }
         self.vitals.record_answer(took);
-        self.learn(denials, charges, &decision, now, heard);
+        self.learn(denials, charges, &decision, now, answered_at);
         if terms.leased.is_some() {
             return self.with_leased_remaining(charges, terms, decision, now.at);
         }
@@ -172,12 +172,12 @@ impl<S: Store> Decider<S> {
         self.decide_without_store(charges, mode)
     }
 
-    /// What is wrong with the store, until it answers again.
+    /// The store's problem, until it answers again.
     pub(crate) fn store_problem(&self) -> Option<String> {
         self.trouble.problem(self.now(), self.store.is_available())
     }
 
-    /// By the clock of a remote store's decisions; others have no use for it.
+    /// The time by the deny cache's clock. Local stores have no deny cache and do not use the time.
     fn now(&self) -> Timestamp {
         self.denials.as_ref().map_or(Timestamp::ZERO, DenyCache::now)
     }
@@ -193,8 +193,8 @@ impl<S: Store> Decider<S> {
         }
     }
 
-    /// Asks a store that keeps the deadline, so that it knows of every one that was missed; and does
-    /// not rely on that.
+    /// Asks the store with a deadline. The store enforces the deadline itself, so that it can count the
+    /// missed ones; a timeout here covers a store that does not.
     async fn ask_within(
         &self,
         charges: &[Charge<'_>],
@@ -205,25 +205,25 @@ impl<S: Store> Decider<S> {
         Ok(decision)
     }
 
-    /// The same into a place for the decision, which holds no verdict yet and is not moved about then.
+    /// [`ask_within`](Self::ask_within) into an existing decision without verdicts, which saves a move.
     async fn ask_into(
         &self,
         charges: &[Charge<'_>],
         deadline: Option<Span>,
-        place: &mut Decision,
+        decision: &mut Decision,
     ) -> Result<(), StoreError> {
-        let verdicts = place.verdicts_mut();
+        let verdicts = decision.verdicts_mut();
         let allowed = match deadline {
             None => self.store.settle(charges, verdicts).await?,
             Some(deadline) => {
-                let asked = self.store.settle_within(charges, verdicts, deadline);
-                timeout((deadline + LENIENCE).into(), asked).await.unwrap_or_else(|_| {
+                let settled = self.store.settle_within(charges, verdicts, deadline);
+                timeout((deadline + LENIENCE).into(), settled).await.unwrap_or_else(|_| {
                     let message = format!("no answer within {deadline}");
                     Err(StoreError::new(StoreErrorKind::Timeout, message))
                 })?
             }
         };
-        place.fill_outcome(charges, allowed);
+        decision.fill_outcome(charges, allowed);
         Ok(())
     }
 
@@ -238,15 +238,15 @@ impl<S: Store> Decider<S> {
         Some((denials.recall(charges, now), now))
     }
 
-    /// Takes note of a denial that somebody else found.
+    /// Remembers a denial that was composed outside, such as by a block.
     pub(crate) fn remember(
         &self,
         charges: &[Charge<'_>],
         verdicts: &Verdicts,
-        asked: DenyCacheMoment,
+        moment: DenyCacheMoment,
     ) {
         if let Some(denials) = &self.denials {
-            denials.remember(charges, verdicts, asked);
+            denials.remember(charges, verdicts, moment);
         }
     }
 
@@ -255,37 +255,38 @@ impl<S: Store> Decider<S> {
         denials: &DenyCache,
         charges: &[Charge<'_>],
         decision: &Decision,
-        asked: DenyCacheMoment,
-        heard: Timestamp,
+        moment: DenyCacheMoment,
+        answered_at: Timestamp,
     ) {
         if decision.is_allowed() {
-            denials.record_admitted(charges, decision.all_verdicts(), heard);
+            denials.record_admitted(charges, decision.all_verdicts(), answered_at);
         } else {
-            let asked = self.forget_admitting_counters(denials, charges, decision, asked);
-            denials.remember(charges, decision.all_verdicts(), asked);
+            let moment = self.forget_admitting_counters(denials, charges, decision, moment);
+            denials.remember(charges, decision.all_verdicts(), moment);
         }
-        self.fallback.record_verdicts(charges, decision.all_verdicts(), asked.at);
+        self.fallback.record_verdicts(charges, decision.all_verdicts(), moment.at);
     }
 
-    /// Counters that let a request pass which another denied may have given and got back: whoever was
-    /// denied in between would be let in now. Returns the moment, as if that had been known by then.
+    /// A stepwise store takes units from one counter and refunds them if another counter denies. A
+    /// request that was denied in between would pass now, so its denial is forgotten. Returns the moment
+    /// with these refunds included, so that the denial of this request itself is remembered.
     fn forget_admitting_counters(
         &self,
         denials: &DenyCache,
         charges: &[Charge<'_>],
         decision: &Decision,
-        asked: DenyCacheMoment,
+        moment: DenyCacheMoment,
     ) -> DenyCacheMoment {
         if charges.len() < 2 || !self.store.is_stepwise() {
-            return asked;
+            return moment;
         }
         let verdicts = charges.iter().zip(decision.verdicts());
         let passed = verdicts.filter(|(_, verdict)| verdict.allowed).map(|(charge, _)| charge);
-        passed.fold(asked, |asked, charge| denials.forget_since(charge, charges, asked))
+        passed.fold(moment, |moment, charge| denials.forget_since(charge, charges, moment))
     }
 
-    /// The only place that knows what a failed store means. Each policy has its own answer; one
-    /// that is closed denies.
+    /// Decides while the store is unavailable: the only place that implements [`OnStoreError`]. Each
+    /// policy has its own mode; a single closed one denies.
     #[cold]
     pub(crate) fn decide_without_store(
         &self,
@@ -306,7 +307,7 @@ impl<S: Store> Decider<S> {
         if !(0..charges.len()).any(|index| mode(index) == OnStoreError::Local) {
             return Decision::without_verdicts(true, DecisionSource::Fallback);
         }
-        // Those that are open are watched only.
+        // Limits that fail open become shadow limits.
         let rule = |(index, charge): (usize, &Charge<'_>)| Rule {
             enforced: counts(index, OnStoreError::Local),
             ..*charge.rule()
@@ -317,9 +318,9 @@ impl<S: Store> Decider<S> {
         let now = self.now();
         Decision::of_charges(&local, DecisionSource::Fallback, |out| {
             let passes = self.fallback.settle(&local, now, out);
-            let watched = out.iter_mut().enumerate();
-            for (_, verdict) in watched.filter(|(index, _)| counts(*index, OnStoreError::Open)) {
-                // Nobody is to read a denial where there is none.
+            let verdicts = out.iter_mut().enumerate();
+            for (_, verdict) in verdicts.filter(|(index, _)| counts(*index, OnStoreError::Open)) {
+                // A limit that fails open must not report a denial.
                 *verdict = Verdict { allowed: true, retry_after: None, ..*verdict };
             }
             passes
@@ -327,7 +328,7 @@ impl<S: Store> Decider<S> {
     }
 }
 
-/// How much longer than it should a store may take before nobody waits for it.
+/// The time beyond its deadline that a store gets to report the timeout itself.
 const LENIENCE: Span = Span::from_millis(2);
 
 fn decision_of(

@@ -1,4 +1,4 @@
-//! What was taken, given back; and what is known of it, forgotten.
+//! Gives units back, resets counters, and forgets the denials that no longer hold.
 
 use tidegate_core::Charge;
 use tidegate_store::{Store, StoreError};
@@ -6,18 +6,18 @@ use tidegate_store::{Store, StoreError};
 use super::Decider;
 use crate::DecisionSource;
 
-/// Who took what is to be given back.
+/// Where the units were taken from that are to be given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefundTarget {
     Store,
-    /// What decides while the store is away.
+    /// The local fallback, which decides while the store is unavailable.
     Fallback,
-    /// Nobody says which of them it was.
+    /// Unknown: both are tried.
     Either,
 }
 
 impl RefundTarget {
-    /// Of a decision.
+    /// The target of a refund for a decision from `source`.
     pub(crate) const fn of(source: DecisionSource) -> Self {
         match source {
             DecisionSource::Fallback => Self::Fallback,
@@ -27,25 +27,25 @@ impl RefundTarget {
 }
 
 impl<S: Store> Decider<S> {
-    /// Gives a charge's cost back to whoever took it. A store that does not answer gives nothing back:
-    /// erring on the strict side.
+    /// Gives a charge's cost back to `target`. If the store does not answer, nothing is given back: the
+    /// limit stays too strict, not too lenient.
     pub(crate) async fn refund(
         &self,
         charge: &Charge<'_>,
-        payee: RefundTarget,
+        target: RefundTarget,
     ) -> Result<(), StoreError> {
-        let outcome = match payee {
+        let outcome = match target {
             RefundTarget::Fallback => Ok(()),
             RefundTarget::Store | RefundTarget::Either => self.store.refund(charge).await,
         };
-        if payee != RefundTarget::Store {
+        if target != RefundTarget::Store {
             self.fallback.refund(charge);
         }
         self.forget_denial(charge);
         outcome
     }
 
-    /// Forgets a charge's counter.
+    /// Deletes a charge's counter.
     pub(crate) async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         let outcome = self.store.reset(charge).await;
         self.fallback.reset(charge);
@@ -60,7 +60,7 @@ impl<S: Store> Decider<S> {
         }
     }
 
-    /// Somebody else has given something back, or set another limit.
+    /// Forgets all denials: another instance gave units back, or a limit changed.
     pub(crate) fn forget_denials(&self) {
         if let Some(denials) = &self.denials {
             denials.forget_all();

@@ -1,4 +1,4 @@
-//! A denial that is remembered, and what it says later, and to other costs.
+//! A cached denial, and its verdicts at a later time or for another cost.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Algorithm, TokenBucket};
@@ -8,48 +8,51 @@ use tidegate_store::Verdicts;
 use super::DenyCacheMoment;
 use super::counter_watches::{CounterWatch, CounterWatches};
 
+/// A denial by the store, with everything that is needed to repeat it.
 #[derive(Debug)]
 pub(super) struct CachedDenial {
-    asked: DenyCacheMoment,
+    moment: DenyCacheMoment,
     pub(super) until: Timestamp,
-    /// The charge that denies for longest, and its limit.
+    /// The index of the charge that denies for longest, and its limit.
     longest: usize,
     limit: Limit,
     costs: SmallVec<[Cost; 2]>,
     verdicts: Verdicts,
-    /// The counters that deny for a while, during which another request may take something.
+    /// The counters with a finite wait: it grows if another request takes units meanwhile.
     watched: SmallVec<[CounterWatch; 1]>,
 }
 
 impl CachedDenial {
-    /// Of what the store said; `None` where nothing of it is known to last, or where the wait may have
-    /// grown while the answer was on its way: somebody has taken something meanwhile.
+    /// A denial by the store's verdicts. `None` if no enforced limit denies, or if another request took
+    /// units while the answer was in flight, so that the wait may have grown.
     pub(super) fn new(
         charges: &[Charge<'_>],
         verdicts: &Verdicts,
-        asked: DenyCacheMoment,
+        moment: DenyCacheMoment,
         at_most: Span,
-        leftovers: &CounterWatches,
+        watches: &CounterWatches,
     ) -> Option<Self> {
         let denying = charges
             .iter()
             .zip(verdicts)
             .enumerate()
             .filter(|(_, (charge, verdict))| !verdict.allowed && charge.rule().enforced);
-        // One that waiting does not cure lasts longest.
+        // A denial without a wait is permanent, so it lasts longest.
         let wait = |verdict: &Verdict| verdict.retry_after.unwrap_or(Span::from_micros(u64::MAX));
         let (wait, longest, limit) = denying
             .map(|(at, (charge, verdict))| (wait(verdict), at, charge.rule().limit))
             .max_by_key(|(wait, ..)| *wait)?;
-        let waits = charges.iter().zip(verdicts).filter(|(_, said)| said.retry_after.is_some());
+        let waits =
+            charges.iter().zip(verdicts).filter(|(_, verdict)| verdict.retry_after.is_some());
         let mut counters = waits.map(|(charge, _)| charge.counter());
-        let watched = counters.clone().filter_map(|it| leftovers.watch(it, asked.at)).collect();
-        if counters.any(|counter| leftovers.was_taken_after(counter, asked.at)) {
+        let watched =
+            counters.clone().filter_map(|counter| watches.watch(counter, moment.at)).collect();
+        if counters.any(|counter| watches.was_taken_after(counter, moment.at)) {
             return None;
         }
         Some(Self {
-            asked,
-            until: asked.at + wait.min(at_most),
+            moment,
+            until: moment.at + wait.min(at_most),
             longest,
             limit,
             costs: charges.iter().map(Charge::cost).collect(),
@@ -58,17 +61,17 @@ impl CachedDenial {
         })
     }
 
-    /// When it was taken down.
+    /// When the denied request arrived.
     pub(super) const fn at(&self) -> Timestamp {
-        self.asked.at
+        self.moment.at
     }
 
-    /// Whether all it waits for is as it was.
-    pub(super) fn is_untouched(&self, leftovers: &CounterWatches) -> bool {
-        self.watched.iter().all(|watch| leftovers.is_untouched(*watch))
+    /// Whether no units were taken from its counters since.
+    pub(super) fn is_untouched(&self, watches: &CounterWatches) -> bool {
+        self.watched.iter().all(|watch| watches.is_untouched(*watch))
     }
 
-    /// What the store would say to these charges now; `None` where it has to be asked.
+    /// The verdicts that the store would give these charges now. `None` if it has to be asked.
     pub(super) fn verdicts_at(
         &self,
         charges: &[Charge<'_>],
@@ -76,16 +79,16 @@ impl CachedDenial {
     ) -> Option<Verdicts> {
         let (charge, cost) = (charges.get(self.longest)?, self.costs.get(self.longest)?);
         let holds = now.at < self.until
-            && now.stamp == self.asked.stamp
+            && now.stamp == self.moment.stamp
             && charge.cost() >= *cost
-            // The policy may be only watched by now: then it denies nobody.
+            // The policy may be a shadow by now, which denies nothing.
             && charge.rule().enforced
             && charge.rule().limit == self.limit
             && self.verdicts.len() == charges.len();
         if !holds {
             return None;
         }
-        let elapsed = now.at.since(self.asked.at);
+        let elapsed = now.at.since(self.moment.at);
         let remembered = self.verdicts.iter().zip(&self.costs);
         remembered
             .zip(charges)
@@ -109,29 +112,31 @@ fn verdict_after(verdict: Verdict, elapsed: Span) -> Verdict {
     }
 }
 
-/// What a limit would say to another cost than `before`, where what it said tells that: a window is over
-/// when it is over, and a bucket says how much it owes (to a microsecond, and never too little).
-fn at_another_cost(charge: &Charge<'_>, said: Verdict, before: Cost) -> Option<Verdict> {
+/// The verdict of a limit for another cost than `before`, if it follows from `verdict`: a fixed window
+/// ends at the same time for every cost, and a bucket's debt follows from its reset time (to a
+/// microsecond, and never too little).
+fn at_another_cost(charge: &Charge<'_>, verdict: Verdict, before: Cost) -> Option<Verdict> {
     let (cost, now) = (charge.cost(), Timestamp::from_secs(1));
     match charge.rule().limit {
         Limit::FixedWindow(_) => {
-            let allowed = cost.get() <= said.remaining;
-            let is_cured = !allowed && cost.get() <= said.limit;
-            Some(Verdict { allowed, retry_after: is_cured.then_some(said.reset_after), ..said })
+            let allowed = cost.get() <= verdict.remaining;
+            let fits_later = !allowed && cost.get() <= verdict.limit;
+            let retry_after = fits_later.then_some(verdict.reset_after);
+            Some(Verdict { allowed, retry_after, ..verdict })
         }
         Limit::TokenBucket(bucket) => {
-            let debt = TokenBucket::state(now + said.reset_after, 0, bucket.pace());
-            // Another limit with the same counter may pay the debt back at another rate.
-            let told = bucket.probe(&debt, before, now).retry_after?;
-            let is_at_its_rate = told.minus(said.retry_after?) <= Span::from_micros(1)
-                && said.retry_after?.minus(told) <= Span::from_micros(1);
+            let debt = TokenBucket::state(now + verdict.reset_after, 0, bucket.pace());
+            // Another limit with the same counter can refill it at another rate.
+            let expected = bucket.probe(&debt, before, now).retry_after?;
+            let is_at_its_rate = expected.minus(verdict.retry_after?) <= Span::from_micros(1)
+                && verdict.retry_after?.minus(expected) <= Span::from_micros(1);
             is_at_its_rate.then(|| bucket.probe(&debt, cost, now))
         }
         _ => None,
     }
 }
 
-/// Whether only the store can say how long another cost has to wait.
+/// Whether only the store knows how long another cost has to wait.
 pub(super) const fn depends_on_cost(limit: &Limit) -> bool {
     !matches!(limit, Limit::FixedWindow(_) | Limit::TokenBucket(_))
 }

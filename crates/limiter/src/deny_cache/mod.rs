@@ -1,4 +1,4 @@
-//! Denials that need no store: exact, for as long as they last.
+//! The deny cache: repeats the store's denials without asking it, for as long as they hold.
 
 mod counter_watches;
 mod denial;
@@ -16,35 +16,37 @@ pub(crate) use self::refund_stamps::DenyCacheMoment;
 use self::refund_stamps::RefundStamps;
 use crate::fingerprint_map::FingerprintMap;
 
-/// Remembers who was denied, by which limit and until when.
+/// Remembers which requests were denied, by which limit and until when.
 ///
-/// Until then whatever costs as much would be denied too, whatever others do: a count does not
-/// fall before its window is over, a bucket does not fill faster, a log's entries leave only by
-/// age. So nobody is denied who would have passed, and whoever hammers never reaches the store.
+/// Until then every request of at least the same cost would be denied too, whatever others do: a count
+/// does not fall before its window ends, a bucket does not refill faster, a log's entries leave only by
+/// age. So no request is denied that the store would admit, and a caller that keeps retrying does not
+/// reach the store.
 ///
-/// The wait that is told is exact too, as far as this instance knows: a denial is forgotten when
-/// another request takes something from its counter. What other instances admit is seen after [`LONGEST`].
+/// The reported wait is exact too, as far as this instance knows: a denial is forgotten when another
+/// request takes units from its counter. Admissions by other instances are noticed after [`LONGEST`].
 ///
-/// Exceptions: a limit that has changed is another limit, and is compared; one that is only watched by
-/// now denies nobody; what is given back or forgotten here makes the denials of that counter forgotten;
-/// what other instances give back is seen after [`LONGEST`]; limits that count denials are left out.
+/// Exceptions: a changed limit does not match its old denials; a limit that is only a shadow by now
+/// denies nothing; a refund or reset here makes the cache forget the denials of that counter; those of
+/// other instances are noticed after [`LONGEST`]; limits that count denials are not cached.
 #[derive(Debug)]
 pub(crate) struct DenyCache<C = SystemClock> {
     clock: C,
     refunds: RefundStamps,
-    leftovers: CounterWatches,
+    watches: CounterWatches,
     shards: Vec<Mutex<DenyCacheShard>>,
 }
 
+/// A part of the cache under its own lock.
 #[derive(Debug, Default)]
 struct DenyCacheShard {
     denials: FingerprintMap<CachedDenial>,
-    /// When those that were over were last dropped.
+    /// When expired denials were last dropped.
     swept: Timestamp,
 }
 
-/// For how long a denial is believed at most: so long does it take to see what other instances
-/// gave back.
+/// The longest time that a denial is repeated without asking the store. Refunds by other instances take
+/// effect here after this time.
 const LONGEST: Span = Span::from_secs(1);
 
 const SHARDS: usize = 16;
@@ -60,15 +62,15 @@ impl DenyCache {
 impl<C: Clock> DenyCache<C> {
     pub(crate) fn with_clock(clock: C) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, refunds: RefundStamps::new(), leftovers: CounterWatches::new(), shards }
+        Self { clock, refunds: RefundStamps::new(), watches: CounterWatches::new(), shards }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// What [`recall`](Self::recall) and [`remember`](Self::remember) want to know: to be taken before
-    /// the store is asked.
+    /// The moment for [`recall`](Self::recall) and [`remember`](Self::remember). Must be taken before the
+    /// store is moment.
     pub(crate) fn moment(&self, charges: &[Charge<'_>]) -> DenyCacheMoment {
         DenyCacheMoment { at: self.now(), stamp: self.refunds.stamp(charges) }
     }
@@ -78,55 +80,55 @@ impl<C: Clock> DenyCache<C> {
         let name = request_fingerprint(charges)?;
         let shard = self.shard(name).lock();
         let denial = shard.denials.get(&name)?;
-        denial.is_untouched(&self.leftovers).then(|| denial.verdicts_at(charges, now))?
+        denial.is_untouched(&self.watches).then(|| denial.verdicts_at(charges, now))?
     }
 
-    /// Takes note of a denial by the store.
+    /// Remembers a denial by the store.
     pub(crate) fn remember(
         &self,
         charges: &[Charge<'_>],
         verdicts: &Verdicts,
-        asked: DenyCacheMoment,
+        moment: DenyCacheMoment,
     ) {
         if charges.iter().any(|charge| charge.cost().is_peek() || counts_denied(charge)) {
             return;
         }
-        let denial = CachedDenial::new(charges, verdicts, asked, LONGEST, &self.leftovers);
+        let denial = CachedDenial::new(charges, verdicts, moment, LONGEST, &self.watches);
         if let (Some(denial), Some(name)) = (denial, request_fingerprint(charges)) {
             self.insert(name, denial);
         }
     }
 
-    /// Takes note of a request that the store let pass, as was heard at this time.
+    /// Records a request that the store admitted, whose answer arrived at `answered_at`.
     pub(crate) fn record_admitted(
         &self,
         charges: &[Charge<'_>],
         verdicts: &Verdicts,
-        heard: Timestamp,
+        answered_at: Timestamp,
     ) {
         let each = charges.iter().zip(verdicts);
-        let paid = each.filter(|(charge, said)| said.allowed && !charge.cost().is_peek());
-        paid.for_each(|(charge, _)| self.leftovers.record_taken(charge.counter(), heard));
+        let paid = each.filter(|(charge, verdict)| verdict.allowed && !charge.cost().is_peek());
+        paid.for_each(|(charge, _)| self.watches.record_taken(charge.counter(), answered_at));
     }
 
-    /// Something was given back to this charge's counter, or it was forgotten.
+    /// Forgets the denials of this charge's counter after a refund or reset.
     pub(crate) fn forget(&self, charge: &Charge<'_>) {
         self.refunds.record(charge);
     }
 
-    /// The same for one of the charges of a request. Its moment, as if that had been known by then; what
-    /// others give back meanwhile is not.
+    /// [`forget`](Self::forget) for a charge of a request that is being decided. Returns the request's
+    /// moment with this refund included, but not the refunds of other requests since then.
     pub(crate) fn forget_since(
         &self,
         charge: &Charge<'_>,
         charges: &[Charge<'_>],
-        asked: DenyCacheMoment,
+        moment: DenyCacheMoment,
     ) -> DenyCacheMoment {
-        let stamp = asked.stamp.wrapping_add(self.refunds.record_among(charge, charges));
-        DenyCacheMoment { stamp, ..asked }
+        let stamp = moment.stamp.wrapping_add(self.refunds.record_among(charge, charges));
+        DenyCacheMoment { stamp, ..moment }
     }
 
-    /// Something was given back, or another limit was set, elsewhere; or there is another plan.
+    /// Forgets all denials: another instance gave units back, or a limit or the plan changed.
     pub(crate) fn forget_all(&self) {
         self.refunds.record_all();
     }
@@ -148,7 +150,7 @@ impl DenyCacheShard {
         self.denials.len() >= DENIALS_PER_SHARD
     }
 
-    /// Drops what is over, and says whether that made room. Seldom, since it looks at everything.
+    /// Drops expired denials and returns whether there is room. Runs rarely, because it scans the shard.
     fn sweep(&mut self, now: Timestamp) -> bool {
         if now.since(self.swept) < SWEEP_EVERY {
             return false;
@@ -159,8 +161,8 @@ impl DenyCacheShard {
     }
 }
 
-/// One name for all counters of a request, and for its cost where a denial of another cost tells
-/// nothing of it; `None` when there are none. A request with the same counters in another order is
+/// A fingerprint of all counters of a request, and of its costs for limits whose denials depend on the
+/// cost. `None` for a request without charges. A request with the same counters in another order is
 /// another request.
 fn request_fingerprint(charges: &[Charge<'_>]) -> Option<Fingerprint> {
     let (first, rest) = charges.split_first()?;

@@ -1,11 +1,11 @@
-//! What was given back here, so that no denial from before is believed.
+//! Counts refunds, so that the deny cache does not repeat denials from before a refund.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{Charge, Timestamp};
 
-/// Counts refunds and resets, apart for each of many groups of counters: a caller that is refunded all
-/// the time, as where only failures count, makes nobody else's denial forgotten.
+/// Counts refunds and resets separately for many groups of counters. A caller with frequent refunds (for
+/// example because only failures count) does not make the cache forget the denials of others.
 #[derive(Debug)]
 pub(super) struct RefundStamps {
     of_all: AtomicU64,
@@ -21,8 +21,8 @@ impl RefundStamps {
         Self { of_all: AtomicU64::new(0), of_group }
     }
 
-    /// How many there were that could matter to these charges. None of them is ever taken back, so
-    /// that an equal count means that nothing happened in between.
+    /// The number of refunds that can concern these charges. It only grows, so an equal stamp means that
+    /// no refund happened in between.
     pub(super) fn stamp(&self, charges: &[Charge<'_>]) -> u64 {
         let of_all = self.of_all.load(Ordering::Acquire);
         charges
@@ -31,19 +31,19 @@ impl RefundStamps {
             .fold(of_all, u64::wrapping_add)
     }
 
-    /// Something was given back to this charge's counter, or its counter was forgotten.
+    /// Records a refund or reset of this charge's counter.
     pub(super) fn record(&self, charge: &Charge<'_>) {
         self.group(charge).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The same, and by how much that changes the [stamp](Self::stamp) of these charges.
+    /// [`record`](Self::record) that returns by how much the [stamp](Self::stamp) of `charges` grows.
     pub(super) fn record_among(&self, charge: &Charge<'_>, charges: &[Charge<'_>]) -> u64 {
         self.record(charge);
-        let place = group(charge);
-        charges.iter().map(|other| u64::from(group(other) == place)).sum()
+        let group_of_charge = group(charge);
+        charges.iter().map(|other| u64::from(group(other) == group_of_charge)).sum()
     }
 
-    /// Something was given back somewhere.
+    /// Records a refund of an unknown counter.
     pub(super) fn record_all(&self) {
         self.of_all.fetch_add(1, Ordering::AcqRel);
     }
@@ -57,10 +57,10 @@ fn group(charge: &Charge<'_>) -> usize {
     charge.counter().low() as usize % GROUPS
 }
 
-/// When a request came, and what had been given back by then.
+/// When a request arrived, and the refunds until then.
 ///
-/// Taken before the store is asked: a denial then never lasts longer here than there, and one that
-/// was on its way while something was given back is not believed.
+/// Taken before the store is asked. So a denial never lasts longer here than in the store, and a denial
+/// that was in flight during a refund is not repeated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DenyCacheMoment {
     pub(crate) at: Timestamp,

@@ -1,4 +1,4 @@
-//! The cache against a store that is always asked: who is denied is the same.
+//! Compares the deny cache with a store that is always asked: both deny the same requests.
 
 use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Rule};
 use tidegate_store::{LocalStore, ManualClock, MemoryStore};
@@ -29,7 +29,7 @@ impl DenyCacheFixture {
         Self { cache: DenyCache::with_clock(clock.clone()), store, clock, asked: 0 }
     }
 
-    /// As a limiter does it.
+    /// Checks as a limiter does.
     fn check(&mut self, charges: &[Charge<'_>]) -> (bool, Verdicts) {
         let now = self.cache.moment(charges);
         if let Some(verdicts) = self.cache.recall(charges, now) {
@@ -65,7 +65,7 @@ fn decides_as_the_store_would_and_asks_it_seldom() {
             let (passes, told) = with.check(&charges);
             assert_eq!(passes, expected, "{kind}");
             assert_eq!(wait(&told).is_some(), wait(&verdicts).is_some(), "{kind}");
-            // Of a bucket it is known to a microsecond what it owes.
+            // A bucket's debt is known to a microsecond.
             let [told, exact] = [&told, &verdicts].map(|it| wait(it).unwrap_or_default());
             let bound = Span::from_micros(u64::from(*kind == AlgorithmKind::TokenBucket));
             assert!(told >= exact && told.minus(exact) <= bound, "{kind}: {told} for {exact}");
@@ -134,7 +134,7 @@ fn a_debt_that_another_limit_pays_back_is_not_reckoned_here() {
     assert!(fixture.check(&[charge(&large, 50)]).0);
     assert!(!fixture.check(&[charge(&small, 1)]).0);
     let (_, told) = fixture.check(&[charge(&small, 5)]);
-    // 45 of the large one's tokens.
+    // 45 tokens at the larger limit's rate.
     assert_eq!(wait(&told), Some(Span::from_secs(45 * 36)));
 }
 
@@ -202,7 +202,7 @@ fn a_denial_from_before_a_refund_is_not_believed_after_it() {
     let charges = [charge(&rule, 1)];
     let mut verdicts = Verdicts::new();
     assert!(fixture.store.settle_now(&charges, &mut Verdicts::new()));
-    // The denial is on its way here while somebody gives back.
+    // The refund happens while the denial is in flight.
     let asked = fixture.cache.moment(&charges);
     assert!(!fixture.store.settle_now(&charges, &mut verdicts));
     fixture.store.refund_now(&charges[0]);
@@ -221,7 +221,7 @@ fn a_denial_that_crosses_an_admission_is_not_repeated() {
         let (mut denied, mut admitted) = (Verdicts::new(), Verdicts::new());
         let asked = fixture.cache.moment(&dear);
         assert!(!fixture.store.settle_now(&dear, &mut denied));
-        // The denial is on its way here while others take some of what it left.
+        // Others take units while the denial is in flight.
         for _ in 0..4 {
             admitted.clear();
             assert!(fixture.store.settle_now(&cheap, &mut admitted));
@@ -233,7 +233,7 @@ fn a_denial_that_crosses_an_admission_is_not_repeated() {
         assert!(!passes);
         fixture.clock.advance(wait(&told).unwrap());
         assert!(fixture.check(&dear).0, "{kind} after {:?}", wait(&told));
-        // Others' admissions have nothing to do with it.
+        // Admissions of other keys do not matter.
         assert!(!fixture.check(&dear).0);
         let before = fixture.asked;
         let other = [Charge::new(Fingerprint::new(8, 10), Cost::ONE, &rule)];

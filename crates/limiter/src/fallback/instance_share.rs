@@ -1,30 +1,32 @@
-//! An instance's part of a limit.
+//! An instance's part of a limit, for decisions without the store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{Fingerprint, Limit, Quota};
 
-/// How many instances share the limits and, if it knows, which of them this one is.
+/// How many instances share the limits and, if known, the number of this one.
 ///
-/// The parts of instances that know their number add up to the limit. One that does not know it rounds
-/// its part up: together they may have as many units more as there are instances, less one.
+/// The parts of instances that know their number add up to the limit. An instance that does not know its
+/// number rounds its part up: together the parts can exceed the limit by up to one unit per instance,
+/// less one.
 #[derive(Debug)]
 pub(crate) struct InstanceShare {
-    /// How many in the upper half, and one more than the number in the lower one.
+    /// The number of instances in the upper half; this one's number plus one in the lower half, where
+    /// zero means unknown.
     packed: AtomicU64,
 }
 
-/// The part of one caller's limits.
+/// This instance's part of one caller's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LimitShare {
     nodes: u64,
-    /// Less than `nodes`: who gets the units that are left over. The first one gets one whenever
-    /// anything is.
-    place: u64,
+    /// This instance's rank for the units that remain after an even division, less than `nodes`: rank
+    /// zero is served first.
+    rank: u64,
 }
 
 impl InstanceShare {
-    /// Of so many, by whoever does not know its number.
+    /// The share of an instance that does not know its number.
     pub(crate) fn new(nodes: u32) -> Self {
         Self { packed: AtomicU64::new(pack(nodes, 0)) }
     }
@@ -38,13 +40,14 @@ impl InstanceShare {
         self.packed.load(Ordering::Relaxed) >> 32
     }
 
-    /// Which instance gets what is left over changes from caller to caller, so that no instance is
-    /// without any, and is the same for all limits of one caller, who needs room in all of them.
+    /// The part for one caller. Which instance gets the units that remain after an even division differs
+    /// between callers, so that every instance gets some. It is the same for all limits of one caller,
+    /// because a request needs room in all of them.
     pub(super) fn of(&self, subject: Fingerprint) -> LimitShare {
         let packed = self.packed.load(Ordering::Relaxed);
         let (nodes, number) = (packed >> 32, packed & u64::from(u32::MAX));
-        let turned = |number: u64| (number % nodes + subject.high() % nodes) % nodes;
-        LimitShare { nodes, place: number.checked_sub(1).map_or(0, turned) }
+        let rotated = |number: u64| (number % nodes + subject.high() % nodes) % nodes;
+        LimitShare { nodes, rank: number.checked_sub(1).map_or(0, rotated) }
     }
 }
 
@@ -53,17 +56,17 @@ fn pack(nodes: u32, one_more_than_number: u32) -> u64 {
 }
 
 impl LimitShare {
-    /// Of so many units.
+    /// This instance's part of so many units.
     pub(super) const fn of(self, units: u64) -> u64 {
-        (units + self.nodes - 1 - self.place) / self.nodes
+        (units + self.nodes - 1 - self.rank) / self.nodes
     }
 
-    /// Of what so much was used: what is left is shared like the whole.
+    /// This instance's part of the used units, so that the unused ones are shared like the whole.
     pub(super) fn of_used(self, used: u64, capacity: u64) -> u64 {
         self.of(capacity) - self.of(capacity - used.min(capacity))
     }
 
-    /// The same limit with this part of its units; one that lets nothing pass where the part is nothing.
+    /// The same limit with this instance's part of its units; a zero limit if the part is empty.
     pub(super) fn of_limit(self, limit: &Limit) -> Limit {
         let quota = limit.quota();
         let units = self.of(quota.limit());
@@ -73,7 +76,7 @@ impl LimitShare {
             Some(burst) if units > 0 => part.with_burst(burst).ok(),
             _ => Some(part),
         });
-        // Rounded parts of a rate and a burst may take too long to refill: then without the burst.
+        // Rounded parts of a rate and a burst can take too long to refill: drop the burst then.
         let plain = || Quota::new(units, quota.window()).ok();
         let part = part.and_then(|part| limit.with_quota(&part).ok());
         let part = part.or_else(|| plain().and_then(|part| limit.with_quota(&part).ok()));
@@ -143,7 +146,7 @@ mod tests {
     fn who_does_not_know_its_number_rounds_up() {
         let part = InstanceShare::new(3).of(Fingerprint::new(5, 5));
         assert_eq!([0, 1, 3, 4].map(|units| part.of(units)), [0, 1, 1, 2]);
-        // Nobody is none.
+        // Zero instances count as one.
         assert_eq!(InstanceShare::new(0).of(Fingerprint::new(5, 5)).of(9), 9);
     }
 }

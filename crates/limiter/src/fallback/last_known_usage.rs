@@ -1,45 +1,45 @@
-//! What the store said last.
+//! The usage of recent counters as of the store's last answers.
 
 use parking_lot::Mutex;
 use tidegate_core::{Fingerprint, Limit, Timestamp};
 
-/// How much of each key's limit was used when the store last said so, for the keys that came last: each
-/// has one place, and whoever comes next at that place takes it over.
+/// How much of each counter was used by the store's last answer. Each counter has one slot, and a later
+/// counter with the same slot replaces it, so that the memory is bounded.
 #[derive(Debug, Default)]
 pub(super) struct LastKnownUsage {
     shards: [Mutex<UsageSlots>; SHARDS],
 }
 
-/// Made when the first one comes.
+/// The slots of one shard, allocated on first use.
 #[derive(Debug, Default)]
 struct UsageSlots(Box<[CounterUsage]>);
 
-/// What was used of a counter, and when nothing of it matters any more.
+/// The used units of a counter, and when all of them expire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CounterUsage {
     pub(super) counter: Fingerprint,
     pub(super) used: u64,
     pub(super) full_at: Timestamp,
-    /// Whether the stand-in goes by it already.
+    /// Whether the fallback's continued counter started from it already.
     pub(super) is_followed: bool,
 }
 
 impl LastKnownUsage {
-    /// In place of what was known of this counter.
-    pub(super) fn record(&self, seen: CounterUsage) {
-        *self.shard(seen.counter).lock().place(seen.counter) = seen;
+    /// Replaces what was known of this counter.
+    pub(super) fn record(&self, usage: CounterUsage) {
+        *self.shard(usage.counter).lock().slot(usage.counter) = usage;
     }
 
     pub(super) fn forget(&self, counter: Fingerprint) {
-        self.update_known(counter, |seen| *seen = CounterUsage::NONE);
+        self.update_known(counter, |usage| *usage = CounterUsage::NONE);
     }
 
-    /// Does something with what is known of a counter, while nobody else does.
+    /// Calls `act` with the usage of a counter, if it is known, under the shard's lock.
     pub(super) fn update_known(&self, counter: Fingerprint, act: impl FnOnce(&mut CounterUsage)) {
-        let mut places = self.shard(counter).lock();
-        let place = places.place(counter);
-        if place.counter == counter {
-            act(place);
+        let mut slots = self.shard(counter).lock();
+        let slot = slots.slot(counter);
+        if slot.counter == counter {
+            act(slot);
         }
     }
 
@@ -49,11 +49,11 @@ impl LastKnownUsage {
 }
 
 impl UsageSlots {
-    fn place(&mut self, counter: Fingerprint) -> &mut CounterUsage {
+    fn slot(&mut self, counter: Fingerprint) -> &mut CounterUsage {
         if self.0.is_empty() {
-            self.0 = vec![CounterUsage::NONE; PLACES].into();
+            self.0 = vec![CounterUsage::NONE; SLOTS].into();
         }
-        &mut self.0[counter.high() as usize % PLACES]
+        &mut self.0[counter.high() as usize % SLOTS]
     }
 }
 
@@ -61,19 +61,19 @@ impl CounterUsage {
     pub(super) const NONE: Self =
         Self { counter: Fingerprint::NONE, used: 0, full_at: Timestamp::ZERO, is_followed: false };
 
-    /// What is left of it by now. A bucket has filled up since, as fast as it does; of others it is
-    /// known only when all of it is over.
+    /// The units that still count as used at `now`. A bucket has refilled at its rate meanwhile; for other
+    /// algorithms it is only known when all of the usage expires.
     pub(super) fn used_at(self, now: Timestamp, limit: &Limit) -> u64 {
         let left = self.full_at.since(now).as_micros();
         let Limit::TokenBucket(_) = limit else { return if left > 0 { self.used } else { 0 } };
         let (units, window) = (limit.quota().limit(), limit.quota().window().as_micros());
-        let owed = u128::from(left) * u128::from(units);
-        let owed = owed.div_ceil(u128::from(window.max(1)));
-        self.used.min(u64::try_from(owed).unwrap_or(u64::MAX))
+        let missing = u128::from(left) * u128::from(units);
+        let missing = missing.div_ceil(u128::from(window.max(1)));
+        self.used.min(u64::try_from(missing).unwrap_or(u64::MAX))
     }
 }
 
-/// So that workers seldom wait for one another: each decision of the store is noted.
+/// Several shards, because every answer of the store takes a lock.
 const SHARDS: usize = 16;
-/// Keys whose use may be known in each shard: a power of two.
-const PLACES: usize = (1 << 17) / SHARDS;
+/// The slots of each shard: a power of two.
+const SLOTS: usize = (1 << 17) / SHARDS;

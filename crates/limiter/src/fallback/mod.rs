@@ -1,4 +1,4 @@
-//! What a failed store means.
+//! The local fallback: decides in this process while the store does not answer.
 
 mod instance_share;
 mod last_known_usage;
@@ -13,24 +13,25 @@ use tidegate_store::{Clock, LocalStore, MemoryStore, SystemClock, Verdicts};
 use self::instance_share::InstanceShare;
 use self::last_known_usage::{CounterUsage, LastKnownUsage};
 
-/// Stands in for a store that does not answer.
+/// Replaces a store that does not answer.
 ///
-/// It has two counters for each of the store's. One counts what was admitted here, and starts afresh for
-/// no answer of the store: however often the store comes and goes, no more than this instance's share
-/// is admitted here. The other goes on from what the store said last. A request needs room in both.
+/// It has two counters for each of the store's. The own counter counts what was admitted here, and no
+/// answer of the store resets it: however often the store fails and recovers, at most this instance's
+/// share is admitted here. The continued counter starts from the store's last answer. A request needs
+/// room in both.
 ///
-/// So in a window the instances admit at most what the algorithm admits of the whole limit, by the
-/// store, and what it admits of their shares, by themselves. The store never hears of the latter.
+/// So in one window the store admits at most the whole limit, and all instances without the store at most
+/// the sum of their shares, each as the algorithm counts. The store never learns of the latter.
 #[derive(Debug)]
 pub(crate) struct FallbackStore<C = SystemClock> {
     share: InstanceShare,
     clock: C,
-    /// Made when the store fails for the first time.
-    stand_in: OnceLock<MemoryStore<C>>,
-    seen: LastKnownUsage,
+    /// Created when the store fails for the first time.
+    counters: OnceLock<MemoryStore<C>>,
+    last_usage: LastKnownUsage,
 }
 
-/// When to try again, where nobody can say.
+/// When to try again if the wait is unknown.
 pub(crate) const RETRY_AFTER: Span = Span::from_secs(1);
 
 impl FallbackStore {
@@ -42,7 +43,7 @@ impl FallbackStore {
 impl<C: Clock + Clone> FallbackStore<C> {
     fn with_clock(nodes: u32, clock: C) -> Self {
         let share = InstanceShare::new(nodes);
-        Self { share, clock, stand_in: OnceLock::new(), seen: LastKnownUsage::default() }
+        Self { share, clock, counters: OnceLock::new(), last_usage: LastKnownUsage::default() }
     }
 
     /// How many instances share the limits.
@@ -55,7 +56,7 @@ impl<C: Clock + Clone> FallbackStore<C> {
         self.share.set(nodes, number);
     }
 
-    /// Takes note of what the store said `now`, in case that it is the last for a while.
+    /// Records the store's answer at `now`, in case it is the last one for a while.
     pub(crate) fn record_verdicts(
         &self,
         charges: &[Charge<'_>],
@@ -63,7 +64,7 @@ impl<C: Clock + Clone> FallbackStore<C> {
         now: Timestamp,
     ) {
         for (charge, verdict) in charges.iter().zip(verdicts) {
-            self.seen.record(CounterUsage {
+            self.last_usage.record(CounterUsage {
                 counter: charge.counter(),
                 used: verdict.limit.saturating_sub(verdict.remaining),
                 full_at: now + verdict.reset_after,
@@ -72,73 +73,78 @@ impl<C: Clock + Clone> FallbackStore<C> {
         }
     }
 
-    /// Decides here: an embedded store with this instance's share. `now` is by the clock of
-    /// [`saw`](Self::saw).
+    /// Settles charges in an embedded store with this instance's share. `now` is by the same clock as
+    /// in [`record_verdicts`](Self::record_verdicts).
     pub(crate) fn settle(
         &self,
         charges: &[Charge<'_>],
         now: Timestamp,
         out: &mut Verdicts,
     ) -> bool {
-        let stand_in = self.stand_in.get_or_init(|| {
+        let counters = self.counters.get_or_init(|| {
             MemoryStore::builder().max_keys(2 * KEYS).clock(self.clock.clone()).build()
         });
         let rules: Vec<_> = charges.iter().map(|charge| self.rules(charge)).collect();
         let own = charges.iter().zip(&rules).map(|(charge, [own, _])| to_rule(charge, own));
-        let going_on = charges.iter().zip(&rules).map(|(charge, [_, on])| to_rule(charge, on));
-        let both: Vec<Charge<'_>> = own.chain(going_on).collect();
-        let (_, going_on) = both.split_at(charges.len());
-        for (charge, counter) in charges.iter().zip(going_on) {
-            self.continue_from_store(stand_in, charge, counter, now);
+        let continued =
+            charges.iter().zip(&rules).map(|(charge, [_, continued])| to_rule(charge, continued));
+        let both: Vec<Charge<'_>> = own.chain(continued).collect();
+        let (_, continued) = both.split_at(charges.len());
+        for (charge, counter) in charges.iter().zip(continued) {
+            self.continue_from_store(counters, charge, counter, now);
         }
         let mut verdicts = Verdicts::new();
-        let passes = stand_in.settle_now(&both, &mut verdicts);
-        let (own, going_on) = verdicts.split_at(charges.len());
-        let each = charges.iter().zip(own).zip(going_on);
-        out.extend(each.map(|((charge, own), on)| with_finite_wait(charge, stricter(own, on))));
+        let passes = counters.settle_now(&both, &mut verdicts);
+        let (own, continued) = verdicts.split_at(charges.len());
+        let each = charges.iter().zip(own).zip(continued);
+        out.extend(
+            each.map(|((charge, own), continued)| {
+                with_finite_wait(charge, stricter(own, continued))
+            }),
+        );
         passes
     }
 
     pub(crate) fn refund(&self, charge: &Charge<'_>) {
-        if let Some(stand_in) = self.stand_in.get() {
+        if let Some(counters) = self.counters.get() {
             for rule in &self.rules(charge) {
-                stand_in.refund_now(&to_rule(charge, rule));
+                counters.refund_now(&to_rule(charge, rule));
             }
         }
     }
 
     pub(crate) fn reset(&self, charge: &Charge<'_>) {
-        self.seen.forget(charge.counter());
-        if let Some(stand_in) = self.stand_in.get() {
+        self.last_usage.forget(charge.counter());
+        if let Some(counters) = self.counters.get() {
             for rule in &self.rules(charge) {
-                stand_in.reset_now(&to_rule(charge, rule));
+                counters.reset_now(&to_rule(charge, rule));
             }
         }
     }
 
-    /// Lets the counter that goes on from what the store said begin there, once for each answer, with
-    /// this instance's part; and without it when nothing of it matters any more.
+    /// Starts the continued counter from the store's last answer, once per answer, with this instance's
+    /// part of what was used. Once that usage has expired, the counter starts empty.
     fn continue_from_store(
         &self,
-        stand_in: &MemoryStore<C>,
+        counters: &MemoryStore<C>,
         charge: &Charge<'_>,
         counter: &Charge<'_>,
         now: Timestamp,
     ) {
-        self.seen.update_known(charge.counter(), |seen| {
-            let used = seen.used_at(now, &charge.rule().limit);
-            if used > 0 && seen.is_followed {
+        self.last_usage.update_known(charge.counter(), |usage| {
+            let used = usage.used_at(now, &charge.rule().limit);
+            if used > 0 && usage.is_followed {
                 return;
             }
-            stand_in.reset_now(counter);
-            *seen = if used > 0 {
-                CounterUsage { is_followed: true, ..*seen }
+            counters.reset_now(counter);
+            *usage = if used > 0 {
+                CounterUsage { is_followed: true, ..*usage }
             } else {
                 CounterUsage::NONE
             };
             let part = self.share.of(charge.subject());
             let used = part.of_used(used, charge.rule().limit.capacity());
-            take_up_to(used, stand_in, counter);
+            take_up_to(used, counters, counter);
         });
     }
 
@@ -147,7 +153,7 @@ impl<C: Clock + Clone> FallbackStore<C> {
         let rule = charge.rule();
         let limit = self.share.of(charge.subject()).of_limit(&rule.limit);
         let own = Rule { limit, ..*rule };
-        [own, Rule { id: own.id ^ GOING_ON, ..own }]
+        [own, Rule { id: own.id ^ CONTINUED, ..own }]
     }
 }
 
@@ -155,20 +161,20 @@ fn to_rule<'r>(charge: &Charge<'_>, rule: &'r Rule) -> Charge<'r> {
     Charge::new(charge.subject(), charge.cost(), rule).of_policy(charge.policy())
 }
 
-/// Takes what is missing until so much is used: another request may have come in between, and all of it
-/// would not fit then.
-fn take_up_to<C: Clock>(used: u64, stand_in: &MemoryStore<C>, charge: &Charge<'_>) {
+/// Takes the units that are missing until `used` are taken. Another request may have taken some in
+/// between, and then taking all of `used` would not fit.
+fn take_up_to<C: Clock>(used: u64, counters: &MemoryStore<C>, charge: &Charge<'_>) {
     let mut verdicts = Verdicts::new();
-    stand_in.settle_now(&[charge.with_cost(Cost::PEEK)], &mut verdicts);
+    counters.settle_now(&[charge.with_cost(Cost::PEEK)], &mut verdicts);
     let capacity = charge.rule().limit.capacity();
     let remaining = verdicts.first().map_or(capacity, |verdict| verdict.remaining);
     let missing = used.min(capacity).saturating_sub(capacity.saturating_sub(remaining));
     if let Some(cost) = Cost::new(missing).ok().filter(|cost| !cost.is_peek()) {
-        stand_in.settle_now(&[charge.with_cost(cost)], &mut verdicts);
+        counters.settle_now(&[charge.with_cost(cost)], &mut verdicts);
     }
 }
 
-/// What a limit with two counters says.
+/// The verdict of a limit with two counters.
 fn stricter(one: &Verdict, other: &Verdict) -> Verdict {
     Verdict {
         allowed: one.allowed && other.allowed,
@@ -179,17 +185,17 @@ fn stricter(one: &Verdict, other: &Verdict) -> Verdict {
     }
 }
 
-/// More than this instance's share is not more than the limit: the store may be back.
+/// A cost above this instance's share can still pass once the store is back, so it has a finite wait.
 fn with_finite_wait(charge: &Charge<'_>, verdict: Verdict) -> Verdict {
     let fits = charge.cost().get() <= charge.rule().limit.capacity();
-    let is_without_end = fits && !verdict.allowed && verdict.retry_after.is_none();
-    let retry_after = if is_without_end { Some(RETRY_AFTER) } else { verdict.retry_after };
+    let has_no_wait = fits && !verdict.allowed && verdict.retry_after.is_none();
+    let retry_after = if has_no_wait { Some(RETRY_AFTER) } else { verdict.retry_after };
     Verdict { retry_after, ..verdict }
 }
 
-/// Tells the counters that go on from what the store said. Only the lower half of a fingerprint: the
-/// upper one says when a key's windows begin.
-const GOING_ON: Fingerprint = Fingerprint::new(0, 0x5851_f42d_4c95_7f2d);
+/// Distinguishes the continued counters from the own ones. Changes only the lower half of a fingerprint:
+/// the upper half determines when a key's windows begin.
+const CONTINUED: Fingerprint = Fingerprint::new(0, 0x5851_f42d_4c95_7f2d);
 
-/// For how many keys there is room; each has two counters.
+/// The most keys; each has two counters.
 const KEYS: usize = 1_000_000;

@@ -1,4 +1,4 @@
-//! What is decided without a store, beside what the store said before.
+//! Tests of the local fallback against the store's earlier answers.
 
 use proptest::prelude::*;
 use tidegate_core::algorithm::{Algorithm, FixedWindow};
@@ -7,7 +7,7 @@ use tidegate_store::ManualClock;
 
 use super::*;
 
-/// Whether one unit passes, so long after the store said that a quota was used up.
+/// Whether one unit passes so many milliseconds after the store reported that a quota was used up.
 fn passes_after(kind: AlgorithmKind, millis: u64) -> bool {
     let mut quota: Quota = "4/2s".parse().unwrap();
     if kind == AlgorithmKind::TokenBucket {
@@ -58,16 +58,16 @@ fn a_bucket_has_filled_up_meanwhile_and_others_have_not() {
     assert!(!passes_after(AlgorithmKind::SlidingLog, 1_999));
 }
 
-/// A store that comes and goes, for one caller.
+/// A store that fails now and then, with one caller.
 struct FallbackWorld {
     clock: ManualClock,
     store: MemoryStore<ManualClock>,
     fallback: FallbackStore<ManualClock>,
     rule: Rule,
-    /// The share of this instance, with nothing in it but what was admitted without the store.
+    /// This instance's share, with only what was admitted without the store.
     own: (MemoryStore<ManualClock>, Rule),
-    /// What the store said last.
-    said: Option<LastStoreAnswer>,
+    /// The store's last answer.
+    answer: Option<LastStoreAnswer>,
     /// What was admitted, by the store or without it, and when.
     admitted: Vec<(Timestamp, u64)>,
 }
@@ -77,18 +77,18 @@ struct LastStoreAnswer {
     used: u64,
     at: Timestamp,
     full_at: Timestamp,
-    /// What was admitted without the store since.
+    /// The units that were admitted without the store since.
     since: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum FallbackStep {
     Wait(u64),
-    /// The store answers.
+    /// The store answers this instance.
     Asked(u64),
-    /// It answers another instance.
+    /// The store answers another instance.
     AskedElsewhere(u64),
-    /// It fails.
+    /// The store fails.
     Failed(u64),
 }
 
@@ -101,7 +101,7 @@ impl FallbackWorld {
         let fallback = FallbackStore::with_clock(nodes, clock.clone());
         let [part, _] = fallback.rules(&charge(&rule, 1));
         let own = (store(), part);
-        Self { store: store(), clock, fallback, rule, own, said: None, admitted: Vec::new() }
+        Self { store: store(), clock, fallback, rule, own, answer: None, admitted: Vec::new() }
     }
 
     fn take(&mut self, step: FallbackStep) {
@@ -125,11 +125,11 @@ impl FallbackWorld {
             self.fallback.record_verdicts(&[charge], &verdicts, now);
             let used = verdicts[0].limit - verdicts[0].remaining;
             let full_at = now + verdicts[0].reset_after;
-            self.said = Some(LastStoreAnswer { used, at: now, full_at, since: 0 });
+            self.answer = Some(LastStoreAnswer { used, at: now, full_at, since: 0 });
         }
     }
 
-    /// Decides without the store, and returns what remains after.
+    /// Decides without the store, and returns what remains afterwards.
     fn fail(&mut self, cost: u64) -> u64 {
         let (remaining, _) = self.ask_fallback(0);
         self.check(remaining);
@@ -140,7 +140,7 @@ impl FallbackWorld {
             let is_within = store.settle_now(&[charge(rule, cost)], &mut Verdicts::new());
             assert!(is_within, "more than the share was admitted without the store");
             self.admitted.push((self.clock.now(), cost));
-            self.said.iter_mut().for_each(|said| said.since += cost);
+            self.answer.iter_mut().for_each(|answer| answer.since += cost);
         }
         after
     }
@@ -153,28 +153,28 @@ impl FallbackWorld {
         (verdicts[0].remaining, passes)
     }
 
-    /// What remains is what the store left and what was admitted here leaves, whichever is less.
+    /// Checks that the remainder is the smaller of what the store left and what the own share has left.
     fn check(&self, remaining: u64) {
         let (store, rule) = &self.own;
         let mut own = Verdicts::new();
         store.settle_now(&[charge(rule, 0)], &mut own);
         let now = self.clock.now();
-        let Some(said) = self.said.filter(|said| now < said.full_at) else {
+        let Some(answer) = self.answer.filter(|answer| now < answer.full_at) else {
             return assert_eq!(remaining, own[0].remaining);
         };
         let part = self.fallback.share.of(charge(rule, 1).subject());
-        let used = part.of_used(said.used, self.rule.limit.capacity()) + said.since;
+        let used = part.of_used(answer.used, self.rule.limit.capacity()) + answer.since;
         let strictest = own[0].remaining.min(rule.limit.capacity().saturating_sub(used));
         // A bucket fills up meanwhile, and so does a sliding window.
         let is_exact = match rule.limit {
             Limit::FixedWindow(_) | Limit::SlidingLog(_) => true,
-            _ => said.at == now,
+            _ => answer.at == now,
         };
         let most = if is_exact { strictest } else { own[0].remaining };
         assert!((strictest..=most).contains(&remaining), "{strictest} {remaining} {most}");
     }
 
-    /// The most that was admitted between two moments that are no further apart than a window.
+    /// The most that was admitted in any window.
     fn most_in_a_window(&self) -> u64 {
         let window = self.rule.limit.quota().window();
         let phase = charge(&self.rule, 1).phase();
@@ -214,7 +214,7 @@ proptest! {
     ) {
         let mut world = FallbackWorld::new(kind, &format!("{limit}/s"), nodes);
         steps.into_iter().for_each(|step| world.take(step));
-        // Of each of the two, what the algorithm admits in a window.
+        // The store and the share each admit what the algorithm admits in a window.
         let most = match kind {
             AlgorithmKind::FixedWindow | AlgorithmKind::SlidingLog => 2 * limit,
             _ => 4 * limit,
@@ -247,7 +247,7 @@ fn what_the_store_said_is_never_too_much_to_go_on_from() {
     }
 }
 
-/// What instances of a deployment admit of one caller at one moment, without the store.
+/// What each instance of a deployment admits for one caller at one moment, without the store.
 fn admitted_by(nodes: u32, kind: AlgorithmKind, limit: u64, is_numbered: bool) -> Vec<u64> {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
     let quota: Quota = format!("{limit}/minute").parse().unwrap();

@@ -1,31 +1,32 @@
-//! What was taken of one limit by one key.
+//! The lease on one counter: the units that are left, and what the store last reported.
 
 use tidegate_core::{Charge, Limit, Span, Timestamp, Verdict};
 
+/// Units of one counter that were taken in advance.
 #[derive(Debug)]
 pub(super) struct Lease {
     id: u64,
     limit: Limit,
     left: u64,
-    /// Until when what is left may be spent.
+    /// When the unspent units expire.
     until: Timestamp,
-    /// What the store had left beside it, and when it would have been full again.
+    /// What remained in the store besides, and the time until it would have been full again.
     remaining: u64,
     reset_after: Span,
-    /// When it was asked for that.
+    /// When the store was asked for these two.
     at: Timestamp,
-    /// Somebody is asking for more.
+    /// Whether a request for more is in flight.
     is_growing: bool,
     grows_from: Timestamp,
 }
 
-/// For how long a key is remembered, even where its quota is full again sooner.
+/// How long a key is remembered, even if its quota is full again sooner.
 const MEMORY: Span = Span::from_secs(1);
-/// How long nobody takes ahead after an answer that did not come: whatever it was is lost.
+/// How long no units are taken in advance after a request without an answer: the units it took are lost.
 const PAUSE: Span = Span::from_secs(1);
 
 impl Lease {
-    /// Of a key that was seen for the first time.
+    /// An empty lease, for the first request of a key.
     pub(super) const fn new(id: u64, limit: Limit, verdict: &Verdict, at: Timestamp) -> Self {
         let Verdict { remaining, reset_after, .. } = *verdict;
         Self {
@@ -54,7 +55,7 @@ impl Lease {
             || now < self.at + self.reset_after.min(self.limit.quota().window()).max(MEMORY)
     }
 
-    /// Whether nothing is lost without it.
+    /// Whether the lease can be evicted without losing units.
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
         self.left_at(now) == 0 && !self.is_growing
     }
@@ -75,13 +76,13 @@ impl Lease {
         }
     }
 
-    /// Half of what is left, if more may be asked for: the less there is, the less is taken.
+    /// Half of what remains in the store, if more can be requested now: the less remains, the less is taken.
     pub(super) fn growth(&self, now: Timestamp) -> Option<u64> {
         let may_grow = !self.is_growing && now >= self.grows_from;
         may_grow.then(|| self.remaining.div_ceil(2))
     }
 
-    /// Somebody takes all of it to the store, and maybe asks for more.
+    /// Moves all units into a request to the store, which asks for more if `grows`.
     pub(super) const fn lend(&mut self, grows: bool) {
         self.left = 0;
         self.is_growing |= grows;
@@ -91,14 +92,14 @@ impl Lease {
         self.until
     }
 
-    /// What was lent comes back, unless something else has come that lasts longer or ends sooner.
+    /// Returns the lent units, unless the lease was replaced by one with another expiry meanwhile.
     pub(super) fn give_back(&mut self, held: u64, until: Timestamp) {
         if self.until == until {
             self.left = self.left.saturating_add(held);
         }
     }
 
-    /// Nobody asks for more any longer. `answered` is whether it is known what came of it.
+    /// Ends a request for more. `answered` is whether the store answered it.
     pub(super) fn end_growth(&mut self, asked: Timestamp, answered: bool) {
         self.is_growing = false;
         if !answered {
@@ -106,7 +107,7 @@ impl Lease {
         }
     }
 
-    /// What the store has left.
+    /// Records what remains in the store.
     pub(super) fn record_verdict(&mut self, verdict: &Verdict, asked: Timestamp) {
         if asked >= self.at {
             (self.remaining, self.reset_after) = (verdict.remaining, verdict.reset_after);
@@ -114,21 +115,21 @@ impl Lease {
         }
     }
 
-    /// More, which the store was asked for at one time and has given by another.
+    /// Adds `more` units, which were requested at `asked` and arrived at `arrived`.
     pub(super) fn receive(
         &mut self,
         more: u64,
         verdict: &Verdict,
         asked: Timestamp,
-        landed: Timestamp,
+        arrived: Timestamp,
     ) {
         let until = asked + verdict.reset_after.min(self.limit.quota().window());
-        if landed >= until {
-            // It was for a window that is over.
+        if arrived >= until {
+            // The units were for a window that has ended.
             return;
         }
-        // What was here before ends when it would have.
-        let before = self.left_at(landed);
+        // The old units keep their expiry, and the new ones share it.
+        let before = self.left_at(arrived);
         self.until = if before > 0 { self.until.min(until) } else { until };
         self.left = before.saturating_add(more);
         self.record_verdict(verdict, asked);

@@ -1,4 +1,4 @@
-//! Quota that was taken ahead, to be spent here without asking.
+//! Leases: units that this instance takes from the store in advance and spends without asking it.
 
 mod lease;
 mod request;
@@ -13,21 +13,21 @@ pub(crate) use self::request::LeaseRequest;
 use crate::deny_cache::counts_denied;
 use crate::fingerprint_map::FingerprintMap;
 
-/// What this instance has taken of limits that may be leased, and not spent yet.
+/// The leases of this instance.
 ///
-/// Whoever comes a second time takes some of what is left along for those who come after. It is
-/// counted when it is taken, so all instances together take no more than the limit; what is spent
-/// later than it was taken is what a window may see too much. A lease on a fixed window ends with
-/// the window: there it is nothing. On others it is what all of them hold at most, which is the
-/// share that the policy allows.
+/// The second request of a key takes units in advance for the requests after it. The store counts them
+/// when they are taken, so all instances together take no more than the limit. Units that are spent later
+/// than they were taken can exceed the limit in the later window. A lease on a fixed window ends with the
+/// window, so nothing is exceeded there. For other algorithms the excess is at most what all instances
+/// hold, which is the share that the policy allows.
 #[derive(Debug)]
 pub(crate) struct LeaseTable {
     shards: Vec<Mutex<FingerprintMap<Lease>>>,
-    /// So that no lease is taken for one that was here before.
+    /// The id of the next lease, so that an answer for an old lease never reaches its successor.
     next: AtomicU64,
 }
 
-/// How much may be taken ahead.
+/// How much can be taken in advance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseBounds {
     /// How far all instances together may overshoot, in thousandths of a limit.
@@ -38,9 +38,9 @@ pub(crate) struct LeaseBounds {
 
 const SHARDS: usize = 16;
 const LEASES_PER_SHARD: usize = 8_192;
-/// How many are looked at for one that nobody needs, when there is no room.
-const LOOKED_AT: usize = 64;
-/// A limit has to be this large for each instance.
+/// How many leases are examined to find an idle one when a shard is full.
+const EVICTION_SCAN: usize = 64;
+/// The smallest limit that is leased, per instance.
 const LEAST_PER_NODE: u64 = tidegate_policy::Precision::MIN_LEASED;
 
 impl LeaseTable {
@@ -49,7 +49,7 @@ impl LeaseTable {
         Self { shards, next: AtomicU64::new(0) }
     }
 
-    /// Pays from what was taken, if there is enough of it.
+    /// Pays a charge from a lease, if enough is left.
     pub(crate) fn spend(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Verdict> {
         let mut shard = self.shard(charge.counter()).lock();
         let lease = shard.get_mut(&charge.counter()).filter(|lease| lease.is_of(charge))?;
@@ -57,15 +57,15 @@ impl LeaseTable {
         enough.then(|| lease.spend(charge.cost().get(), now))
     }
 
-    /// What this instance has, besides what the store has.
+    /// The unspent units of a charge's lease.
     pub(crate) fn units_left(&self, charge: &Charge<'_>, now: Timestamp) -> u64 {
         let shard = self.shard(charge.counter()).lock();
         let lease = shard.get(&charge.counter()).filter(|lease| lease.is_of(charge));
         lease.map_or(0, |lease| lease.left_at(now))
     }
 
-    /// How to ask the store, where that is not for just what a charge costs: what is left here need
-    /// not be asked for, and others who come after may need some. `None` for whoever comes once.
+    /// The request to the store if it differs from the plain cost: less, because part of the cost is left
+    /// in the lease, or more, for the requests to come. `None` for the first request of a key.
     pub(crate) fn request_lease(
         &self,
         charge: &Charge<'_>,
@@ -80,7 +80,7 @@ impl LeaseTable {
         }
         let cost = charge.cost().get();
         let held = lease.left_at(now);
-        // Enough has come a moment ago.
+        // `None` if another request filled the lease meanwhile.
         let needed = cost.checked_sub(held).filter(|needed| *needed > 0)?;
         let ahead = lease.growth(now).map(|fair| (fair / bounds.nodes.max(1)).min(most));
         let ahead = ahead.filter(|ahead| *ahead > needed);
@@ -102,8 +102,8 @@ impl LeaseTable {
         })
     }
 
-    /// Takes note of what the store said to a charge that it allowed. `asked` is when: before it
-    /// was, so that nothing lasts longer here than there.
+    /// Records the store's verdict on a charge that it allowed. `asked` is the time before the store was
+    /// asked, so that nothing lasts longer here than in the store.
     pub(crate) fn record_verdict(
         &self,
         charge: &Charge<'_>,
@@ -121,7 +121,8 @@ impl LeaseTable {
             }
             known => {
                 if known.is_none() && shard.len() >= LEASES_PER_SHARD {
-                    let idle = shard.iter().take(LOOKED_AT).find(|(_, it)| it.is_idle(asked));
+                    let idle =
+                        shard.iter().take(EVICTION_SCAN).find(|(_, lease)| lease.is_idle(asked));
                     let Some(idle) = idle.map(|(counter, _)| *counter) else { return };
                     shard.remove(&idle);
                 }
@@ -132,7 +133,7 @@ impl LeaseTable {
         }
     }
 
-    /// Somebody is to have a full quota again.
+    /// Drops the lease of a counter that was reset.
     pub(crate) fn forget(&self, charge: &Charge<'_>) {
         self.shard(charge.counter()).lock().remove(&charge.counter());
     }
@@ -143,7 +144,7 @@ impl LeaseTable {
 }
 
 impl LeaseBounds {
-    /// The most that one instance may hold of a limit; `None` where that is nothing worth having.
+    /// The most that one instance can hold of a limit; `None` if a lease is not worthwhile.
     fn most(self, charge: &Charge<'_>) -> Option<u64> {
         let rule = charge.rule();
         let limit = rule.limit.quota().limit().min(rule.limit.capacity());

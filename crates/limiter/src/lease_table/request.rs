@@ -1,26 +1,26 @@
-//! What is under way to the store, for a key with a lease.
+//! A request to the store for a key with a lease.
 
 use tidegate_core::{Cost, Fingerprint, Timestamp, Verdict};
 
 use super::LeaseTable;
 use super::lease::Lease;
 
-/// A request that the store is asked about, for less than it costs or for more.
+/// A request to the store for less than a charge's cost or for more.
 ///
-/// Whatever becomes of it, what was left here comes back unless it was spent, and others may ask
-/// for more again. Where no answer came, what the store has counted is lost.
+/// However it ends, the unspent units return to the lease, and other requests can ask for more again. If
+/// no answer comes, the units that the store counted are lost.
 #[derive(Debug)]
 pub(crate) struct LeaseRequest<'l> {
     pub(super) leases: &'l LeaseTable,
     pub(super) counter: Fingerprint,
     pub(super) id: u64,
-    /// What was left here, and until when.
+    /// The units that were left in the lease, and their expiry.
     pub(super) held: (u64, Timestamp),
-    /// What the request costs besides.
+    /// The part of the cost that the lease does not cover.
     pub(super) needed: u64,
-    /// How much to ask for instead.
+    /// How much to ask for instead, to fill the lease.
     pub(super) ahead: Option<u64>,
-    /// Whether it asked for that, and keeps others from it.
+    /// Whether it began by asking for more, which keeps other requests from doing so.
     pub(super) grows: bool,
     pub(super) asked: Timestamp,
     pub(super) is_answered: bool,
@@ -29,17 +29,17 @@ pub(crate) struct LeaseRequest<'l> {
 impl LeaseRequest<'_> {
     /// How much to ask the store for.
     pub(crate) fn amount(&self) -> Cost {
-        // Never more than a limit holds, and that is a cost.
+        // At most a limit's capacity, which is always a valid cost.
         Cost::new(self.ahead.unwrap_or(self.needed)).unwrap_or(Cost::ONE)
     }
 
-    /// The store has not so much: only what is needed, unless that was all.
+    /// The store has too little left: asks only for what is needed. `None` if that was already the case.
     pub(crate) fn ask_for_less(&mut self) -> Option<Cost> {
         self.ahead.take()?;
         Some(self.amount())
     }
 
-    /// The store has given it, by now.
+    /// Records that the store granted the request, by an answer that arrived at `now`.
     pub(crate) fn record_paid(mut self, verdict: &Verdict, now: Timestamp) {
         let more = self.ahead.map_or(0, |ahead| ahead.saturating_sub(self.needed));
         let asked = self.asked;
@@ -47,15 +47,14 @@ impl LeaseRequest<'_> {
         self.with_lease(|lease| lease.receive(more, verdict, asked, now));
     }
 
-    /// The store has not even what is needed.
+    /// Records that the store denied even what is needed.
     pub(crate) fn record_denied(mut self, verdict: &Verdict) {
         self.is_answered = true;
         let asked = self.asked;
         self.with_lease(|lease| lease.record_verdict(verdict, asked));
     }
 
-    /// Not where another has taken its place meanwhile: what was counted for the one is nothing to
-    /// the other.
+    /// Changes the lease, unless another lease has replaced it: the units were taken for the old one.
     fn with_lease(&self, change: impl FnOnce(&mut Lease)) {
         let mut shard = self.leases.shard(self.counter).lock();
         if let Some(lease) = shard.get_mut(&self.counter).filter(|lease| lease.id() == self.id) {

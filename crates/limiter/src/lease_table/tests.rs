@@ -17,7 +17,7 @@ fn charge(rule: &Rule, cost: u64) -> Charge<'_> {
 
 const BOUNDS: LeaseBounds = LeaseBounds { max_over_permille: 100, nodes: 2 };
 
-/// One instance with leases, and a store that others use too.
+/// One instance with leases, on a store that it shares with others.
 struct LeasingNode<'s> {
     store: &'s MemoryStore<ManualClock>,
     leases: LeaseTable,
@@ -29,7 +29,7 @@ impl<'s> LeasingNode<'s> {
         Self { store, leases: LeaseTable::new(), asked: 0 }
     }
 
-    /// As the gate does it, without the waiting.
+    /// Decides as `Decider` does, without waiting.
     fn decide(&mut self, charge: &Charge<'_>, bounds: LeaseBounds, now: Timestamp) -> bool {
         if self.leases.spend(charge, now).is_some() {
             return true;
@@ -71,7 +71,7 @@ fn the_second_request_takes_some_along_and_others_spend_it() {
     assert!(node.decide(&one, BOUNDS, START));
     assert_eq!(node.leases.units_left(&one, START), 0);
     assert!(node.decide(&one, BOUNDS, START));
-    // A tenth of 1000, for two.
+    // A tenth of 1000, for two instances.
     assert_eq!((node.asked, node.leases.units_left(&one, START)), (2, 49));
     let verdict = node.leases.spend(&one, START).unwrap();
     assert_eq!((verdict.limit, verdict.remaining), (1_000, 997));
@@ -82,7 +82,7 @@ fn the_second_request_takes_some_along_and_others_spend_it() {
     assert_eq!((node.asked, node.leases.units_left(&one, START)), (2, 0));
     assert!(node.decide(&one, BOUNDS, START));
     assert_eq!((node.asked, node.leases.units_left(&one, START)), (3, 49));
-    // More than there is in the lease is more than the lease may give.
+    // A lease pays no charge that costs more than it has left.
     assert!(node.leases.spend(&charge(&rule, 50), START).is_none());
     assert!(node.leases.spend(&charge(&rule, 0), START).is_none());
 }
@@ -110,7 +110,7 @@ fn a_lease_ends_with_its_window_with_its_limit_and_when_it_is_forgotten() {
     assert_eq!(node.leases.units_left(&one, START), 0);
 }
 
-/// A key that was seen once, when so much was left.
+/// The leases after the first request of a key, which left `remaining` in the store.
 fn seen(rule: &Rule, remaining: u64) -> LeaseTable {
     let leases = LeaseTable::new();
     let fresh = rule.limit.probe_fresh(Cost::ONE, START);
@@ -131,13 +131,13 @@ fn only_one_takes_at_a_time_and_whoever_gives_up_is_waited_for() {
     let asking = leases.request_lease(&one, BOUNDS, START).unwrap();
     assert_eq!(asking.amount().get(), 50);
     assert!(leases.request_lease(&one, BOUNDS, START).is_none());
-    // Nobody knows what the store has counted: not another fifty at once.
+    // It is unknown what the store counted, so nothing is taken in advance for a while.
     drop(asking);
     assert!(leases.request_lease(&one, BOUNDS, START).is_none());
     let later = START + Span::from_secs(1);
     let asking = leases.request_lease(&one, BOUNDS, later).unwrap();
     asking.record_denied(&given(80, 9));
-    // Of eighty, half for two.
+    // Half of eighty, for two instances.
     assert_eq!(leases.request_lease(&one, BOUNDS, later).unwrap().amount().get(), 20);
 }
 
@@ -150,7 +150,7 @@ fn what_is_left_here_is_not_asked_for() {
     let much = charge(&rule, 50);
     let mut asking = leases.request_lease(&much, BOUNDS, START).unwrap();
     assert_eq!((asking.amount().get(), asking.ask_for_less()), (1, None));
-    // Nobody else spends it meanwhile, and it comes back where it was not enough.
+    // The units cannot be spent meanwhile, and return if they were not enough.
     assert!(leases.spend(&one, START).is_none());
     asking.record_denied(&given(0, 9));
     assert_eq!(leases.units_left(&one, START), 49);
@@ -165,10 +165,10 @@ fn what_comes_too_late_is_not_spent() {
     let one = charge(&rule, 1);
     let leases = seen(&rule, 999);
     let asking = leases.request_lease(&one, BOUNDS, START).unwrap();
-    // For a window that was over when it came.
+    // The window had ended when the answer arrived.
     asking.record_paid(&given(900, 9), START + Span::from_secs(9));
     assert_eq!(leases.units_left(&one, START + Span::from_secs(9)), 0);
-    // For a key that has a full quota again.
+    // The key was reset meanwhile.
     let asking = leases.request_lease(&one, BOUNDS, START).unwrap();
     leases.forget(&one);
     leases.record_verdict(&one, BOUNDS, &given(999, 9), START);
@@ -224,8 +224,8 @@ fn a_flood_of_keys_is_bounded_and_keeps_what_is_held() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever several instances do, a window never sees more than the limit, and other limits
-    /// never more than all of them may hold.
+    /// Whatever several instances do, a fixed window never admits more than the limit, and other
+    /// algorithms exceed it by at most what all instances can hold.
     #[test]
     fn what_instances_admit_together_is_bounded(
         kind in prop::sample::select(AlgorithmKind::ALL.to_vec()),
@@ -249,7 +249,7 @@ proptest! {
             let to = from + window;
             admitted.iter().filter(|(at, _)| (from..to).contains(at)).map(|(_, cost)| cost).sum()
         };
-        // A tenth of 200, for three: six each.
+        // A tenth of 200, for three instances: six each.
         let held = 3 * 6;
         for (at, _) in &admitted {
             let (from, most): (_, u64) = match kind {
@@ -258,7 +258,7 @@ proptest! {
                     (Timestamp::from_micros(at.as_micros() - into), 200)
                 }
                 AlgorithmKind::SlidingLog => (*at, 200 + held),
-                // Twice the limit in a bad window, by themselves.
+                // These algorithms admit up to twice the limit in the worst window, even without leases.
                 _ => (*at, 400 + held),
             };
             let sum: u64 = within(from);

@@ -1,4 +1,4 @@
-//! `block_for`: whoever is denied stays denied for a while.
+//! `block_for`: a caller that a policy denies stays blocked for a while.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
@@ -10,51 +10,51 @@ use super::decision_steps::{DecisionSteps, on_store_error_of};
 use crate::peek_verdict::verdict_at_cost;
 use crate::{Decision, DecisionSource};
 
-/// A policy of a request that blocks those whom it denies.
+/// The block of one caller by one policy of a request.
 pub(super) struct CallerBlock<'p> {
     name: Option<&'p str>,
     mode: OnStoreError,
-    /// Whether only the response tells if a request counts.
+    /// Whether only the response decides if the request counts.
     is_decided_later: bool,
-    /// The first of its charges.
+    /// The index of the policy's first charge.
     first: usize,
     subject: Fingerprint,
     rule: &'p Rule,
 }
 
 impl CallerBlock<'_> {
-    /// By the store's own names: no other limiter knows what a block is.
+    /// Kept under Tidegate's own key name: the other limiters on a shared store have no blocks.
     pub(super) fn charge(&self, cost: Cost) -> Charge<'_> {
         Charge::new(self.subject, cost, self.rule).kept_as("")
     }
 
-    /// Whether it blocks the charge at `index`.
-    fn applies_to(&self, owed: &RequestCharges<'_>, index: usize) -> bool {
-        owed.policy(index).map(PlannedPolicy::name) == self.name
-            && owed.subject(index) == Some(self.subject)
+    /// Whether this block denies the charge at `index`.
+    fn applies_to(&self, request: &RequestCharges<'_>, index: usize) -> bool {
+        request.policy(index).map(PlannedPolicy::name) == self.name
+            && request.subject(index) == Some(self.subject)
     }
 }
 
-/// Whether a policy of this request blocks anybody.
-pub(super) fn has_blocks(owed: &RequestCharges<'_>) -> bool {
-    (0..owed.charges().len()).any(|index| block_of(owed, index).is_some())
+/// Whether a policy of this request has `block_for`.
+pub(super) fn has_blocks(request: &RequestCharges<'_>) -> bool {
+    (0..request.charges().len()).any(|index| block_of(request, index).is_some())
 }
 
 fn block_of<'p>(
-    owed: &RequestCharges<'p>,
+    request: &RequestCharges<'p>,
     index: usize,
 ) -> Option<(&'p PlannedPolicy, &'p BlockPenalty)> {
-    let is_enforced = owed.charges().get(index)?.rule().enforced;
-    let policy = owed.policy(index).filter(|_| is_enforced)?;
+    let is_enforced = request.charges().get(index)?.rule().enforced;
+    let policy = request.policy(index).filter(|_| is_enforced)?;
     Some((policy, policy.block()?))
 }
 
-/// One for each policy with `block_for`, and for each caller that it is about: a request of several
-/// descriptors may be about several.
-pub(super) fn blocks_of<'p>(owed: &RequestCharges<'p>) -> SmallVec<[CallerBlock<'p>; 1]> {
+/// One block for each policy with `block_for` and each of its callers: a request with several
+/// descriptors can have several callers.
+pub(super) fn blocks_of<'p>(request: &RequestCharges<'p>) -> SmallVec<[CallerBlock<'p>; 1]> {
     let mut blocks: SmallVec<[CallerBlock<'p>; 1]> = SmallVec::new();
-    for (first, charge) in owed.charges().iter().enumerate() {
-        let Some((policy, block)) = block_of(owed, first) else { continue };
+    for (first, charge) in request.charges().iter().enumerate() {
+        let Some((policy, block)) = block_of(request, first) else { continue };
         let is_same = |other: &CallerBlock<'_>| {
             (other.rule.id, other.subject) == (block.rule.id, charge.subject())
         };
@@ -62,7 +62,7 @@ pub(super) fn blocks_of<'p>(owed: &RequestCharges<'p>) -> SmallVec<[CallerBlock<
             blocks.push(CallerBlock {
                 name: Some(policy.name()),
                 mode: policy.on_store_error(),
-                is_decided_later: owed.is_counted_later() || policy.response_cost().is_some(),
+                is_decided_later: request.is_counted_later() || policy.response_cost().is_some(),
                 first,
                 subject: charge.subject(),
                 rule: &block.rule,
@@ -73,66 +73,68 @@ pub(super) fn blocks_of<'p>(owed: &RequestCharges<'p>) -> SmallVec<[CallerBlock<
 }
 
 impl<S: Store> PlanLimiter<S> {
-    /// A denial for whoever is blocked: nothing is taken, and the wait is that of the block, or of
-    /// a limit that would deny for longer.
+    /// The denial of a blocked caller: nothing is taken, and the wait is that of the block, or of a
+    /// limit that denies for longer.
     ///
-    /// The block is looked at first, and set last. In between others may come: a few requests at
-    /// the very moment of the first denial are denied by the limit and not by the block.
+    /// A decision reads the block first and sets it last. Requests that arrive in between, at the
+    /// moment of the first denial, are denied by the limit and not by the block.
     pub(super) async fn decide_if_blocked(
         &self,
-        owed: &RequestCharges<'_>,
+        request: &RequestCharges<'_>,
         blocks: &[CallerBlock<'_>],
         steps: &mut DecisionSteps,
     ) -> Option<Decision> {
-        // As one denial of all of it, which is remembered like any other.
+        // The blocks and the charges together, so that the deny cache can remember them as one denial.
         let whole: SmallVec<[Charge<'_>; 4]> = blocks
             .iter()
             .map(|block| block.charge(Cost::ONE))
-            .chain(owed.named_charges())
+            .chain(request.named_charges())
             .collect();
-        let recalled = self.gate.recall(&whole);
+        let recalled = self.decider.recall(&whole);
         if let Some((Some(verdicts), _)) = &recalled {
-            let (of_blocks, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
-            let looked = Decision::of_charges(owed.charges(), DecisionSource::DenyCache, |out| {
-                out.extend_from_slice(rest);
-                true
-            });
-            return Some(blocked(owed, blocks, of_blocks, looked));
+            let (block_verdicts, rest) = verdicts.split_at(blocks.len().min(verdicts.len()));
+            let peeked =
+                Decision::of_charges(request.charges(), DecisionSource::DenyCache, |out| {
+                    out.extend_from_slice(rest);
+                    true
+                });
+            return Some(blocked(request, blocks, block_verdicts, peeked));
         }
         let mut verdicts = Verdicts::new();
         for block in blocks {
-            verdicts.push(self.peek_block(owed, block, steps).await);
+            verdicts.push(self.peek_block(request, block, steps).await);
         }
         if verdicts.iter().all(|verdict| verdict.allowed) {
             return None;
         }
-        // Only looked at, so that nothing is taken even if a block is over by now; and what is
-        // remembered of it holds for every cost.
+        // Peeks take nothing even if a block has ended by now, and the remembered verdicts hold for
+        // every cost.
         let peeks: SmallVec<[Charge<'_>; 4]> =
-            owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
-        let looked =
-            self.decide_step(steps, owed, &peeks, |index| on_store_error_of(owed, index)).await;
-        let of_blocks = verdicts.clone();
-        // What stands in for the store knows nothing that the store would repeat.
-        if looked.source() != DecisionSource::Fallback
+            request.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
+        let peeked = self
+            .decide_step(steps, request, &peeks, |index| on_store_error_of(request, index))
+            .await;
+        let block_verdicts = verdicts.clone();
+        // The store would not repeat the verdicts of its local fallback.
+        if peeked.source() != DecisionSource::Fallback
             && let Some((_, asked)) = recalled
         {
-            verdicts.extend_from_slice(looked.verdicts());
-            self.gate.remember(&whole, &verdicts, asked);
+            verdicts.extend_from_slice(peeked.verdicts());
+            self.decider.remember(&whole, &verdicts, asked);
         }
-        Some(blocked(owed, blocks, &of_blocks, looked))
+        Some(blocked(request, blocks, &block_verdicts, peeked))
     }
 
-    /// What a block says: denied, until it is over.
+    /// The verdict of a block: denied until the block ends.
     async fn peek_block(
         &self,
-        owed: &RequestCharges<'_>,
+        request: &RequestCharges<'_>,
         block: &CallerBlock<'_>,
         steps: &mut DecisionSteps,
     ) -> Verdict {
         let charge = [block.charge(Cost::PEEK)];
-        let looked = self.decide_step(steps, owed, &charge, |_| block.mode).await;
-        match looked.verdicts().first() {
+        let peeked = self.decide_step(steps, request, &charge, |_| block.mode).await;
+        match peeked.verdicts().first() {
             Some(verdict) if verdict.remaining == 0 => {
                 Verdict { allowed: false, retry_after: Some(verdict.reset_after), ..*verdict }
             }
@@ -141,88 +143,93 @@ impl<S: Store> PlanLimiter<S> {
         }
     }
 
-    /// Blocks the callers of those policies whose limits denied, and says how long that takes. A
-    /// cost that never fits is a mistake, and no attempt. Where only some responses count, what is
-    /// taken before is no attempt yet either: see [`block_if_used_up`](Self::block_if_used_up).
+    /// Blocks the callers of the policies whose limits denied, and adds the wait to the decision. A cost
+    /// that never fits is a mistake, not an attempt. If the response decides what counts, the request is
+    /// not an attempt yet either: see [`block_if_used_up`](Self::block_if_used_up).
     pub(super) async fn block(
         &self,
-        owed: &RequestCharges<'_>,
+        request: &RequestCharges<'_>,
         blocks: &[CallerBlock<'_>],
         mut decision: Decision,
         steps: &mut DecisionSteps,
     ) -> Decision {
         for block in blocks.iter().filter(|block| !block.is_decided_later) {
             let denies = |index: usize| {
-                let (verdict, charge) = (decision.verdicts().get(index), owed.charges().get(index));
-                let is_denied = verdict.is_some_and(|it| !it.allowed && !it.is_hopeless());
-                let is_meant = charge.is_some_and(|it| it.rule().enforced && !it.cost().is_peek());
-                is_denied && is_meant && block.applies_to(owed, index)
+                let (verdict, charge) =
+                    (decision.verdicts().get(index), request.charges().get(index));
+                let is_denied =
+                    verdict.is_some_and(|verdict| !verdict.allowed && !verdict.is_hopeless());
+                let is_counted =
+                    charge.is_some_and(|charge| charge.rule().enforced && !charge.cost().is_peek());
+                is_denied && is_counted && block.applies_to(request, index)
             };
-            if !decision.is_allowed() && (0..owed.charges().len()).any(denies) {
-                self.set_block(owed, block, steps).await;
+            if !decision.is_allowed() && (0..request.charges().len()).any(denies) {
+                self.set_block(request, block, steps).await;
                 decision = decision.with_wait(block.first, block.rule.limit.period());
             }
         }
         decision
     }
 
-    /// Blocks the callers of policies whose quota is used up by now: where only the response tells what
-    /// a request costs, or whether it [counts](RequestCharges::counted_later), when one has been counted. What
-    /// others have under way is part of what is used.
-    pub async fn block_if_used_up(&self, owed: &RequestCharges<'_>) {
-        let blocks = blocks_of(owed);
+    /// Blocks the callers of policies whose quota is used up. Called after a response was counted, for
+    /// policies whose responses decide the cost or whether a request
+    /// [counts](RequestCharges::counted_later). Units that other requests hold meanwhile count as used.
+    pub async fn block_if_used_up(&self, request: &RequestCharges<'_>) {
+        let blocks = blocks_of(request);
         if blocks.is_empty() {
             return;
         }
         let peeks: SmallVec<[Charge<'_>; 4]> =
-            owed.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
+            request.named_charges().iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
         let mut steps = DecisionSteps::begin();
-        let looked = self
-            .decide_step(&mut steps, owed, &peeks, |index| on_store_error_of(owed, index))
+        let peeked = self
+            .decide_step(&mut steps, request, &peeks, |index| on_store_error_of(request, index))
             .await;
         let is_used_up = |index: &usize| {
-            let verdict = looked.verdicts().get(*index).filter(|_| looked.counts(*index));
+            let verdict = peeked.verdicts().get(*index).filter(|_| peeked.counts(*index));
             verdict.is_some_and(|verdict| verdict.remaining == 0)
         };
         for block in &blocks {
-            let mut held = (0..owed.charges().len()).filter(|index| block.applies_to(owed, *index));
+            let mut held =
+                (0..request.charges().len()).filter(|index| block.applies_to(request, *index));
             if held.any(|index| is_used_up(&index)) {
-                self.set_block(owed, block, &mut steps).await;
+                self.set_block(request, block, &mut steps).await;
             }
         }
     }
 
-    /// A block that came too late for the deadline would be told and not be there.
+    /// With a new deadline: otherwise a late decision would report a block that was never set.
     async fn set_block(
         &self,
-        owed: &RequestCharges<'_>,
+        request: &RequestCharges<'_>,
         block: &CallerBlock<'_>,
         steps: &mut DecisionSteps,
     ) {
         steps.renew();
         let charge = [block.charge(Cost::ONE)];
-        let _ = self.decide_step(steps, owed, &charge, |_| block.mode).await;
+        let _ = self.decide_step(steps, request, &charge, |_| block.mode).await;
     }
 }
 
-/// The decision for whoever is blocked, by what the blocks say and what was seen of the limits.
+/// The denial of a blocked caller, from the verdicts of the blocks and a peek at the limits.
 fn blocked(
-    owed: &RequestCharges<'_>,
+    request: &RequestCharges<'_>,
     blocks: &[CallerBlock<'_>],
-    of_blocks: &[Verdict],
-    looked: Decision,
+    block_verdicts: &[Verdict],
+    peeked: Decision,
 ) -> Decision {
-    let judge = |(index, (charge, verdict)): (usize, (&Charge<'_>, &Verdict))| {
-        // One that is open while the store is away lets everything pass.
-        let is_open = charge.rule().enforced && !looked.counts(index);
+    let at_cost = |(index, (charge, verdict)): (usize, (&Charge<'_>, &Verdict))| {
+        // A limit that fails open allows everything while the store is unavailable.
+        let is_open = charge.rule().enforced && !peeked.counts(index);
         if is_open { *verdict } else { verdict_at_cost(charge, *verdict) }
     };
-    let charges = owed.charges().iter().zip(looked.verdicts()).enumerate();
-    let verdicts: Verdicts = charges.map(judge).collect();
-    let mut decision = looked.denied(verdicts);
-    for (block, verdict) in blocks.iter().zip(of_blocks) {
+    let charges = request.charges().iter().zip(peeked.verdicts()).enumerate();
+    let verdicts: Verdicts = charges.map(at_cost).collect();
+    let mut decision = peeked.denied(verdicts);
+    for (block, verdict) in blocks.iter().zip(block_verdicts) {
         let Some(wait) = verdict.retry_after.filter(|wait| !wait.is_zero()) else { continue };
-        for index in (0..owed.charges().len()).filter(|index| block.applies_to(owed, *index)) {
+        for index in (0..request.charges().len()).filter(|index| block.applies_to(request, *index))
+        {
             decision = decision.blocked(index, wait);
         }
     }

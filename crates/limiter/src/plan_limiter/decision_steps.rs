@@ -1,4 +1,4 @@
-//! A decision that asks the store more than once.
+//! The steps of a decision that sends more than one request to the store.
 
 use tidegate_core::{Charge, Span};
 use tidegate_policy::{OnStoreError, PlannedPolicy, RequestCharges};
@@ -8,50 +8,49 @@ use super::{PlanLimiter, terms_of};
 use crate::decider::DecisionTerms;
 use crate::{Decision, DecisionSource};
 
-/// All steps of a decision share its deadline. Once the store has failed in one of them, it is not
-/// asked in the next: its stand-in answers them all.
+/// The progress of a decision in several steps, which share its deadline. Once the store has failed in
+/// one step, the local fallback answers all later ones.
 pub(super) struct DecisionSteps {
-    watch: Stopwatch,
+    stopwatch: Stopwatch,
     is_store_away: bool,
 }
 
 impl DecisionSteps {
     pub(super) fn begin() -> Self {
-        Self { watch: Stopwatch::start(), is_store_away: false }
+        Self { stopwatch: Stopwatch::start(), is_store_away: false }
     }
 
-    /// For what must not be lost, even if the decision takes longer by it: as much time as there was
-    /// in the beginning.
+    /// Restarts the deadline, for a step that must not be lost even if the decision takes longer.
     pub(super) fn renew(&mut self) {
-        self.watch = Stopwatch::start();
+        self.stopwatch = Stopwatch::start();
     }
 
-    fn terms(&self, owed: &RequestCharges<'_>) -> DecisionTerms {
-        let terms = terms_of(owed);
-        let spent = Span::from_micros(self.watch.nanos() / 1_000);
+    fn terms(&self, request: &RequestCharges<'_>) -> DecisionTerms {
+        let terms = terms_of(request);
+        let spent = Span::from_micros(self.stopwatch.nanos() / 1_000);
         DecisionTerms { deadline: terms.deadline.map(|deadline| deadline.minus(spent)), ..terms }
     }
 }
 
 impl<S: Store> PlanLimiter<S> {
-    /// Decides in one step of `steps`. `mode` says what each charge's policy does without a store.
+    /// Decides in one step of `steps`. `mode` is each charge's behaviour without a store.
     pub(super) async fn decide_step(
         &self,
         steps: &mut DecisionSteps,
-        owed: &RequestCharges<'_>,
+        request: &RequestCharges<'_>,
         charges: &[Charge<'_>],
         mode: impl Fn(usize) -> OnStoreError + Send,
     ) -> Decision {
         if steps.is_store_away {
-            return self.gate.decide_without_store(charges, mode);
+            return self.decider.decide_without_store(charges, mode);
         }
-        let decision = self.gate.decide(charges, steps.terms(owed), mode).await;
+        let decision = self.decider.decide(charges, steps.terms(request), mode).await;
         steps.is_store_away = decision.source() == DecisionSource::Fallback;
         decision
     }
 }
 
-/// What the policy of a charge does without a store.
-pub(super) fn on_store_error_of(owed: &RequestCharges<'_>, index: usize) -> OnStoreError {
-    owed.policy(index).map_or(OnStoreError::default(), PlannedPolicy::on_store_error)
+/// The behaviour of a charge's policy without a store.
+pub(super) fn on_store_error_of(request: &RequestCharges<'_>, index: usize) -> OnStoreError {
+    request.policy(index).map_or(OnStoreError::default(), PlannedPolicy::on_store_error)
 }

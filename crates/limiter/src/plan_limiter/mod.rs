@@ -1,4 +1,4 @@
-//! The limiter of a plan: many policies, one store, and what each does when the store fails.
+//! The limiter of a plan: many policies on one store, each with its own behaviour when the store fails.
 
 mod block;
 mod decision_steps;
@@ -42,51 +42,52 @@ use crate::{Decision, DecisionSource, StoreReport};
 #[derive(Debug)]
 pub struct PlanLimiter<S = MemoryStore> {
     plan: ArcSwap<Plan>,
-    gate: Decider<S>,
+    decider: Decider<S>,
 }
 
 impl<S: Store> PlanLimiter<S> {
-    /// Loads what a user wrote, or reports everything that is wrong with it. Keys become
+    /// Compiles a configuration file, or reports everything that is wrong with it. Keys become
     /// fingerprints the way the store needs them: private to this process, or the same in all
     /// processes that share the store.
     pub fn load(source: &Text, store: S) -> Result<Self, FileProblems> {
         Ok(Self::new(Plan::compile_with(hasher_of(&store), source)?, store))
     }
 
-    /// The same for a limiter that is in use: decides by this text from now on, if it is valid.
+    /// [`load`](Self::load) for a limiter in use: decides by this text from now on, if it is valid.
     pub fn reload(&self, source: &Text) -> Result<(), FileProblems> {
-        self.replace(Plan::compile_with(hasher_of(self.gate.store()), source)?);
+        self.replace(Plan::compile_with(hasher_of(self.decider.store()), source)?);
         Ok(())
     }
 
-    /// The plan that a text and changes to it would make here, for [`replace`](Self::replace).
+    /// Compiles a file with amendments into a plan for [`replace`](Self::replace), with this store's
+    /// fingerprints.
     pub fn compile(
         &self,
         source: &Text,
         amendments: &[Amendment],
     ) -> Result<AmendedPlan, FileProblems> {
-        Plan::compile_amended(hasher_of(self.gate.store()), source, amendments)
+        Plan::compile_amended(hasher_of(self.decider.store()), source, amendments)
     }
 
-    /// Uses this plan, until another takes its place.
+    /// Decides by this plan until another [replaces](Self::replace) it.
     pub fn new(plan: Plan, store: S) -> Self {
         set_deadline(&store, &plan);
         let plan = plan.naming_keys(store.names_keys());
-        Self { plan: ArcSwap::from_pointee(plan), gate: Decider::new(store, 1) }
+        Self { plan: ArcSwap::from_pointee(plan), decider: Decider::new(store, 1) }
     }
 
-    /// How many instances share the limits: each has its part of them while the store does not
-    /// answer. Defaults to 1. Parts are rounded up, until [`set_share`](Self::set_share) says which of
-    /// them this one is.
+    /// How many instances share the limits: each has its part of the limits while the store does not
+    /// answer. Defaults to 1. Parts are rounded up until [`set_share`](Self::set_share) sets the number
+    /// of this instance.
     #[must_use]
     pub fn expected_nodes(self, nodes: u32) -> Self {
-        Self { gate: self.gate.with_nodes(nodes), ..self }
+        Self { decider: self.decider.with_nodes(nodes), ..self }
     }
 
-    /// Which of how many instances this one is, counted from zero, as far as that is known now. The
-    /// parts of instances that have different numbers add up to the limit.
+    /// Sets how many instances share the limits and the number of this one, counted from zero. The parts
+    /// of instances with different numbers add up to the limit.
     pub fn set_share(&self, nodes: u32, number: u32) {
-        self.gate.set_share(nodes, number);
+        self.decider.set_share(nodes, number);
     }
 
     /// The current plan. Take it once for each decision.
@@ -94,8 +95,8 @@ impl<S: Store> PlanLimiter<S> {
         self.plan.load_full()
     }
 
-    /// The current plan, if it is this one, for whoever keeps something that holds only as long as the
-    /// plan does, and does not want to keep the plan.
+    /// The current plan if it is still `known`, for callers that cache something derived from a plan
+    /// without keeping the plan alive.
     #[inline]
     pub fn plan_if(&self, known: &Weak<Plan>) -> Option<impl Deref<Target = Arc<Plan>> + use<S>> {
         let plan = self.plan.load();
@@ -104,98 +105,99 @@ impl<S: Store> PlanLimiter<S> {
 
     /// Decides by another plan from now on. Counters stay: a changed limit finds its count.
     pub fn replace(&self, plan: Plan) {
-        set_deadline(self.gate.store(), &plan);
-        self.plan.store(Arc::new(plan.naming_keys(self.gate.store().names_keys())));
-        // Afterwards, so that what the old plan denied until now is forgotten too.
-        self.gate.forget_denials();
+        set_deadline(self.decider.store(), &plan);
+        self.plan.store(Arc::new(plan.naming_keys(self.decider.store().names_keys())));
+        // After the swap, so that the last denials by the old plan are forgotten too.
+        self.decider.forget_denials();
     }
 
-    /// The store it asks.
+    /// The store that holds the counters.
     pub const fn store(&self) -> &S {
-        self.gate.store()
+        self.decider.store()
     }
 
-    /// What is wrong with a remote store, as decisions saw it last.
+    /// The latest problem with a remote store, as seen by decisions.
     pub fn store_problem(&self) -> Option<String> {
-        self.gate.store_problem()
+        self.decider.store_problem()
     }
 
-    /// How the store is doing.
+    /// The health of the store.
     pub fn store_report(&self) -> StoreReport {
-        self.gate.report()
+        self.decider.report()
     }
 
-    /// Asks the store again about callers that were denied: another instance may have given
-    /// something back.
+    /// Forgets all cached denials, so that the store decides again: another instance may have given
+    /// units back.
     pub fn forget_denials(&self) {
-        self.gate.forget_denials();
+        self.decider.forget_denials();
     }
 
-    /// May this request happen? Asks all policies that apply to it.
+    /// May this request happen? Decides by all policies that apply to it.
     pub async fn check<A>(&self, request: &A, cost: Cost) -> Decision
     where
         A: Attributes + Sync + ?Sized,
     {
         let plan = self.plan();
-        let owed = plan.charges(request, cost);
-        self.decide(&owed).await
+        let charges = plan.charges(request, cost);
+        self.decide(&charges).await
     }
 
-    /// Decides what is owed; verdicts come in the order of its charges.
-    pub async fn decide(&self, owed: &RequestCharges<'_>) -> Decision {
-        // At the other end of a wire, what needs no store is seen where that is asked.
+    /// Decides about a request's charges; verdicts come in their order.
+    pub async fn decide(&self, request: &RequestCharges<'_>) -> Decision {
+        // With a remote store, `try_decide` would look up the deny cache, which `Decider::decide` does
+        // again: only the cases that need neither are decided here.
         if self.is_remote()
-            && let Some(decision) = decision_without_store(owed)
+            && let Some(decision) = decision_without_store(request)
         {
             return decision;
         }
         if !self.is_remote()
-            && let Some(decision) = self.try_decide(owed)
+            && let Some(decision) = self.try_decide(request)
         {
             return decision;
         }
-        self.decide_by_store(owed).await
+        self.decide_by_store(request).await
     }
 
-    /// [`settle`](Self::settle) for a caller that cannot wait. `None` if a remote store has to be
-    /// asked, or if a policy blocks callers that it has denied: then nothing was done.
-    pub fn try_decide(&self, owed: &RequestCharges<'_>) -> Option<Decision> {
-        decision_without_store(owed).or_else(|| {
-            let is_plain = !owed.is_named() && !has_blocks(owed);
-            is_plain.then(|| self.gate.try_decide(owed.charges(), terms_of(owed)))?
+    /// [`decide`](Self::decide) for callers that cannot wait. Returns `None`, and takes nothing, if a
+    /// remote store has to be asked or if a policy blocks the callers that it denies.
+    pub fn try_decide(&self, request: &RequestCharges<'_>) -> Option<Decision> {
+        decision_without_store(request).or_else(|| {
+            let is_plain = !request.is_named() && !has_blocks(request);
+            is_plain.then(|| self.decider.try_decide(request.charges(), terms_of(request)))?
         })
     }
 
-    async fn decide_by_store(&self, owed: &RequestCharges<'_>) -> Decision {
-        // Seldom, and large: whoever moves the future of a decision moves all of it.
-        let named = owed.is_named().then(|| owed.named_charges());
-        let charges = named.as_deref().unwrap_or(owed.charges());
-        let blocks = blocks_of(owed);
+    async fn decide_by_store(&self, request: &RequestCharges<'_>) -> Decision {
+        let named = request.is_named().then(|| request.named_charges());
+        let charges = named.as_deref().unwrap_or(request.charges());
+        let blocks = blocks_of(request);
         if blocks.is_empty() {
-            return self.ask(owed, charges).await;
+            return self.ask(request, charges).await;
         }
-        Box::pin(self.decide_unless_blocked(owed, charges, &blocks)).await
+        // Blocks are rare and their future is large: boxed, it does not enlarge every decision's future.
+        Box::pin(self.decide_unless_blocked(request, charges, &blocks)).await
     }
 
     async fn decide_unless_blocked(
         &self,
-        owed: &RequestCharges<'_>,
+        request: &RequestCharges<'_>,
         charges: &[Charge<'_>],
         blocks: &[CallerBlock<'_>],
     ) -> Decision {
         let mut steps = DecisionSteps::begin();
-        match self.decide_if_blocked(owed, blocks, &mut steps).await {
+        match self.decide_if_blocked(request, blocks, &mut steps).await {
             Some(decision) => decision,
             None => {
-                let mode = |index| on_store_error_of(owed, index);
-                let decision = self.decide_step(&mut steps, owed, charges, mode).await;
-                self.block(owed, blocks, decision, &mut steps).await
+                let mode = |index| on_store_error_of(request, index);
+                let decision = self.decide_step(&mut steps, request, charges, mode).await;
+                self.block(request, blocks, decision, &mut steps).await
             }
         }
     }
 
-    /// Decides charges that belong to no policy, such as those of a limit that came with the
-    /// request ([`Plan::ad_hoc`]): all of them pay, or none. `on_store_error` says what happens
+    /// Decides about charges that belong to no policy, such as those of a limit that came with the
+    /// request ([`Plan::ad_hoc`]): all charges are taken, or none. `on_store_error` is the behaviour
     /// without the store.
     pub async fn decide_charges(
         &self,
@@ -210,40 +212,39 @@ impl<S: Store> PlanLimiter<S> {
         }
         let deadline = Some(self.plan.load().settings().store_deadline());
         let terms = DecisionTerms { deadline, ..DecisionTerms::default() };
-        self.gate.decide(charges, terms, |_| on_store_error).await
+        self.decider.decide(charges, terms, |_| on_store_error).await
     }
 
-    /// [`decide_charges`](Self::decide_charges) for a caller that cannot wait. `None` if a remote
-    /// store has to be asked: then nothing was done.
+    /// [`decide_charges`](Self::decide_charges) for callers that cannot wait. Returns `None`, and takes
+    /// nothing, if a remote store has to be asked.
     pub fn try_decide_charges(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match charges.len() {
-            1..=Plan::MAX_CHARGES => self.gate.try_decide(charges, DecisionTerms::default()),
+            1..=Plan::MAX_CHARGES => self.decider.try_decide(charges, DecisionTerms::default()),
             _ => None,
         }
     }
 
-    /// Decides each charge by itself, for a caller that has many and cannot wait; see
-    /// [`Store::settle_each`]. Returns whether it was done: not if a remote store has to be
-    /// asked.
+    /// Decides about each charge separately, for callers that have many charges and cannot wait; see
+    /// [`Store::settle_each`]. Returns `false`, and does nothing, if a remote store has to be asked.
     pub fn decide_each<'c>(
         &self,
         charges: impl IntoIterator<Item = Charge<'c>>,
-        tell: impl FnMut(&Charge<'c>, &Verdict),
+        report: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
-        !self.is_remote() && self.gate.store().settle_each(charges, tell)
+        !self.is_remote() && self.decider.store().settle_each(charges, report)
     }
 
     /// Whether the store is remote, so that it pays to have many decisions in flight.
     pub fn is_remote(&self) -> bool {
-        self.gate.is_remote()
+        self.decider.is_remote()
     }
 
-    /// Whether anything is left of what is owed. Takes nothing; a caller is denied if it would be
-    /// denied for the smallest cost, and may come back when the quota is full again.
-    pub async fn peek(&self, owed: &RequestCharges<'_>) -> Decision {
-        let owed = owed.clone().with_cost(Cost::PEEK);
-        let mut decision = self.decide(&owed).await;
-        for index in 0..owed.charges().len() {
+    /// Whether anything is left for a request. Takes nothing. A caller is denied if the smallest cost
+    /// would be denied, with a wait until the quota is full again.
+    pub async fn peek(&self, request: &RequestCharges<'_>) -> Decision {
+        let request = request.clone().with_cost(Cost::PEEK);
+        let mut decision = self.decide(&request).await;
+        for index in 0..request.charges().len() {
             let verdict = decision.verdicts().get(index).filter(|_| decision.counts(index));
             if let Some(used_up) = verdict.copied().filter(|it| it.allowed && it.remaining == 0) {
                 decision = decision.with_wait(index, used_up.reset_after);
@@ -252,42 +253,44 @@ impl<S: Store> PlanLimiter<S> {
         decision
     }
 
-    /// Denies without asking the store: others wait for what the charge at `index` would take, and were
-    /// there before. It may try again after `wait`.
-    pub fn turn_away(&self, owed: &RequestCharges<'_>, index: usize, wait: Span) -> Decision {
-        denial_without_store(owed.charges(), DecisionSource::None).turned_away(index, wait)
+    /// Denies without asking the store, because earlier callers wait for the units that the charge at
+    /// `index` needs. The wait is at least `wait`.
+    pub fn turn_away(&self, request: &RequestCharges<'_>, index: usize, wait: Span) -> Decision {
+        denial_without_store(request.charges(), DecisionSource::None).turned_away(index, wait)
     }
 
     fn ask(
         &self,
-        owed: &RequestCharges<'_>,
+        request: &RequestCharges<'_>,
         charges: &[Charge<'_>],
     ) -> impl Future<Output = Decision> + Send {
-        self.gate.decide(charges, terms_of(owed), |index| on_store_error_of(owed, index))
+        self.decider.decide(charges, terms_of(request), |index| on_store_error_of(request, index))
     }
 }
 
-/// What needs neither a store nor what is known of one.
-fn decision_without_store(owed: &RequestCharges<'_>) -> Option<Decision> {
-    if owed.is_empty() {
+/// The decision for a request without charges, or with too many: it needs neither the store nor a cache.
+fn decision_without_store(request: &RequestCharges<'_>) -> Option<Decision> {
+    if request.is_empty() {
         return Some(Decision::without_verdicts(true, DecisionSource::None));
     }
-    owed.exceeds_max_charges().then(|| denial_without_store(owed.charges(), DecisionSource::None))
+    request
+        .exceeds_max_charges()
+        .then(|| denial_without_store(request.charges(), DecisionSource::None))
 }
 
-/// The strictest of what its policies ask for.
-fn terms_of(owed: &RequestCharges<'_>) -> DecisionTerms {
-    let policies = || (0..owed.charges().len()).filter_map(|index| owed.policy(index));
+/// The strictest terms of the request's policies.
+fn terms_of(request: &RequestCharges<'_>) -> DecisionTerms {
+    let policies = || (0..request.charges().len()).filter_map(|index| request.policy(index));
     let precision = policies().map(PlannedPolicy::precision).next().unwrap_or_default();
     DecisionTerms {
         deadline: policies().map(PlannedPolicy::store_deadline).min(),
         exact: policies().any(|policy| policy.precision() == Precision::Exact),
-        // Of one limit only, so that the first is all of them.
+        // Only a request with a single charge can use a lease, so the first policy is the only one.
         ..DecisionTerms::of(precision)
     }
 }
 
-/// The store waits for as long as the most patient policy wants to.
+/// The store itself waits for the longest deadline of all policies.
 fn set_deadline(store: &impl Store, plan: &Plan) {
     let of_policies = plan.policies().iter().map(PlannedPolicy::store_deadline);
     let longest = of_policies.fold(plan.settings().store_deadline(), Span::max);

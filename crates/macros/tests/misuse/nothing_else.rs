@@ -1,4 +1,4 @@
-//! One mistake is one error: what the function uses, and who uses it, is as it was.
+//! One mistake is one error: the function, its callers and what it uses compile as before.
 #![deny(unused)]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Choices from a list, and spans.
+//! Compiles single values: choices from a list, spans, shares, networks and the store.
 
 use std::ops::RangeInclusive;
 
@@ -106,7 +106,7 @@ pub(crate) fn choose<T: Copy>(
     found
 }
 
-/// Within these bounds a decision is neither hopeless nor endless.
+/// Below these bounds no store could answer; above them a request would hang.
 pub(crate) fn deadline(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
     bounded(text, "a deadline", Span::from_millis(1), Span::from_secs(10), report)
 }
@@ -118,17 +118,17 @@ pub(crate) fn block_for(
     bounded(text, "a block", Span::from_millis(1), Span::from_days(400), report)
 }
 
-/// How long a gateway waits; nobody waits longer than an hour.
+/// How long a gateway waits: at most an hour.
 pub(crate) fn timeout(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
     bounded(text, "a span", Span::from_millis(1), Span::from_secs(3_600), report)
 }
 
-/// How long the body of a request may take.
+/// How long the body of a request may take: at most a day.
 pub(crate) fn upload(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
     bounded(text, "a span", Span::from_millis(1), Span::from_days(1), report)
 }
 
-/// How old something may be.
+/// How old a token may be.
 pub(crate) fn age(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
     bounded(text, "a span", Span::from_secs(1), Span::from_secs(400 * 86_400), report)
 }
@@ -201,7 +201,7 @@ pub(crate) fn permille(
     permille
 }
 
-/// Whatever the store itself accepts. The value is not shown: it may hold a password.
+/// Checks only the scheme; the store checks the rest. The value may hold a password, so it is not shown.
 pub(crate) fn store(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<String> {
     let scheme = text.value.split_once("://").map(|(scheme, _)| scheme);
     match scheme {

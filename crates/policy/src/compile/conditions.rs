@@ -1,4 +1,4 @@
-//! Conditions on attributes.
+//! Compiles conditions on attributes.
 
 use super::PolicyCompiler;
 use crate::file;
@@ -7,7 +7,7 @@ use crate::normalise::NormalForm;
 use crate::problem::{ProblemReport, brief};
 use crate::yaml::SourceValue;
 
-/// Compiles whatever can be compiled; the report lists the rest.
+/// Compiles every valid condition; the report lists the problems.
 pub(super) fn conditions(
     file: &[file::FileCondition],
     compiler: &mut PolicyCompiler,
@@ -50,7 +50,7 @@ fn condition(
     Some(condition)
 }
 
-/// The number of an attribute. Names are bounded, since every request is asked for them.
+/// The number of an attribute. Names are bounded, since they are looked up in every request.
 pub(super) fn attribute(
     name: &SourceValue<String>,
     compiler: &mut PolicyCompiler,
@@ -62,7 +62,7 @@ pub(super) fn attribute(
     if !is_name {
         let value = brief(&name.value);
         let expected = format!("1 to {MAX_ATTRIBUTE} bytes without \"=\", \",\" or \"|\"");
-        report.add(&name.at, format!("{value:?} names no attribute: expected {expected}"));
+        report.add(&name.at, format!("{value:?} is not an attribute name: expected {expected}"));
         return None;
     }
     Some(compiler.attributes.number(&name.value))

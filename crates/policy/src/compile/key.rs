@@ -1,4 +1,4 @@
-//! Keys, and overrides for some of them.
+//! Compiles the keys of policies, and the overrides for some keys.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(super) fn key(
             file::FileKeyPart::Fields(fields) => (&fields.attribute, Some(fields)),
         };
         if key.iter().any(|other| *other.name == *name.value) {
-            report.add(&name.at, format!("{:?} is twice in the key", brief(&name.value)));
+            report.add(&name.at, format!("{:?} occurs twice in the key", brief(&name.value)));
         }
         if key.len() >= MAX_PARTS {
             report.add(&name.at, format!("a key of more than {MAX_PARTS} attributes"));
@@ -79,12 +79,15 @@ fn form(
             prefix(text, report).map(|prefix| NormalForm::Ip { prefix })
         }
         (_, Some(text)) => {
-            report.add(&text.at, "a prefix is of addresses: expected it with as: ip");
+            report.add(&text.at, "a prefix applies only to addresses: expected it with as: ip");
             None
         }
         (NormalForm::Route(_), None) => routes(file, case, report).map(NormalForm::Route),
         (_, None) if !file.routes.is_empty() => {
-            report.add(&file.attribute.at, "routes are expected with as: route");
+            report.add(
+                &file.attribute.at,
+                "routes apply only to paths: expected them with as: route",
+            );
             None
         }
         (form, None) => Some(form),
@@ -119,7 +122,7 @@ fn routes(
     Some(routes)
 }
 
-/// What overrides that are in no file need to know of their policy.
+/// The parts of a policy that are needed to compile overrides that stand in no file.
 pub(crate) struct OverrideContext<'a> {
     pub(super) limits: &'a LimitContext<'a>,
     pub(super) template: Option<&'a KeyTemplate>,
@@ -130,7 +133,7 @@ impl OverrideContext<'_> {
         self.limits.name
     }
 
-    /// Compiled from a text in the form of the `overrides` section of a file.
+    /// Compiles overrides from a text with the form of the `overrides` section of a file.
     pub(crate) fn overrides(
         &self,
         key: &[KeyPart],
@@ -169,7 +172,7 @@ pub(super) fn overrides(
     overrides
 }
 
-/// The subject that the key of an override stands for, if it is one.
+/// The subject of an override's key, if the key is valid.
 pub(crate) fn subject_of(text: &str, key: &[KeyPart], hasher: &KeyHasher) -> Option<Fingerprint> {
     let source = PolicySource::new("key", text).ok()?;
     let text = SourceValue::new(0..0, text.to_owned());
@@ -203,10 +206,10 @@ fn values<'k>(
     }
     let names: Vec<&str> = key.iter().map(|part| &*part.name).collect();
     let expected = names.iter().map(|name| format!("{name}=...")).collect::<Vec<_>>().join(",");
-    let stranger = given.iter().find(|(name, _)| !names.contains(name));
-    let hint = stranger.and_then(|(name, _)| nearest(name, names.iter().copied()));
+    let unknown = given.iter().find(|(name, _)| !names.contains(name));
+    let hint = unknown.and_then(|(name, _)| nearest(name, names.iter().copied()));
     let found = |name: &&str| given.iter().filter(|(other, _)| other == name).count() == 1;
-    if stranger.is_some() || key.is_empty() || !names.iter().all(found) || !text.value.contains('=')
+    if unknown.is_some() || key.is_empty() || !names.iter().all(found) || !text.value.contains('=')
     {
         let hint = hint.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
         let value = brief(&text.value);
@@ -214,7 +217,7 @@ fn values<'k>(
             if key.is_empty() { "no overrides of a global counter".to_owned() } else { expected };
         report.add(
             &text.at,
-            format!("{value:?} is no key of this policy: expected {expected}{hint}"),
+            format!("{value:?} is not a key of this policy: expected {expected}{hint}"),
         );
         return None;
     }

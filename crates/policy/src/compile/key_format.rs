@@ -1,4 +1,4 @@
-//! What keys are called: whether templates are any, and whether they suit the limits.
+//! Compiles the templates of key names, and checks that they fit the limits.
 
 use tidegate_core::{KeyPlaceholder, KeyTemplate, Rule, Span};
 
@@ -9,7 +9,7 @@ use crate::planned_policy::LimitSet;
 use crate::problem::ProblemReport;
 use crate::yaml::{ByteRange, SourceValue};
 
-/// What a policy's keys are called: as it says itself, or as the file does for all.
+/// How a policy's keys are named: by its own template, or by the file's.
 pub(super) fn names(
     own: Option<&SourceValue<String>>,
     compiler: &PolicyCompiler,
@@ -33,7 +33,7 @@ pub(super) fn read(
         Err(error) => error,
     };
     match error.unknown() {
-        // With the name that may have been meant.
+        // Reported with the name that was probably meant.
         Some(name) => {
             let known: Vec<_> = KeyPlaceholder::ALL.iter().map(|known| known.name()).collect();
             report.add_unknown(&text.at, "placeholder", name, &known);
@@ -43,8 +43,8 @@ pub(super) fn read(
     None
 }
 
-/// Whether what a policy limits can be kept under such names: a store could only refuse each of its
-/// decisions, one by one.
+/// Reports limits that cannot be stored under such names: otherwise a store would have to refuse every
+/// single decision.
 pub(super) fn check(policy: &PlannedPolicy, at: &ByteRange, report: &mut ProblemReport<'_>) {
     let mut sets = policy.limit_sets();
     if let Some(problem) =
@@ -54,7 +54,7 @@ pub(super) fn check(policy: &PlannedPolicy, at: &ByteRange, report: &mut Problem
     }
 }
 
-/// Why limits of a policy that apply together cannot be kept under such names.
+/// Why limits of a policy that apply together cannot be stored under such names.
 pub(super) fn problem(
     policy: &str,
     template: Option<&KeyTemplate>,
@@ -79,13 +79,13 @@ fn problem_of(rules: &[Rule], template: &KeyTemplate) -> Option<String> {
     Some(error.problem().to_owned())
 }
 
-/// The window of two limits. Where keys have names, the limits of a policy go by their windows,
-/// whatever they count by.
+/// A window that two limits have. In key names, a window identifies a limit of the policy, whatever its
+/// algorithm.
 fn shared_window(rules: &[Rule]) -> Option<Span> {
     let windows: Vec<_> = rules.iter().map(|rule| rule.limit.quota().window()).collect();
     let twin = |(index, window): &(usize, &Span)| windows[..*index].contains(window);
     windows.iter().enumerate().find(twin).map(|(_, window)| *window)
 }
 
-/// What a policy says that has no part in the file's template.
+/// The value for a policy that does not use the file's template.
 const NONE: &str = "none";

@@ -1,4 +1,4 @@
-//! Limits: quotas under algorithms, or none at all.
+//! Compiles limits: quotas with their algorithms, or `unlimited`.
 
 use tidegate_core::algorithm::FixedWindow;
 use tidegate_core::{AlgorithmKind, CalendarPeriod, Limit, Quota, QuotaError, Span};
@@ -10,7 +10,7 @@ use crate::problem::{ProblemReport, brief};
 use crate::yaml::{ByteRange, SourceValue};
 use crate::{KeyHasher, Policy};
 
-/// What a policy says about all of its limits.
+/// The settings of a policy that concern all of its limits.
 pub(super) struct LimitContext<'a> {
     pub(super) name: &'a str,
     pub(super) hasher: &'a KeyHasher,
@@ -23,7 +23,7 @@ pub(super) struct LimitContext<'a> {
     pub(super) is_shadow: bool,
 }
 
-/// All limits of a list, or a problem for each one that is not possible.
+/// Compiles all limits of a list, and reports each invalid one.
 pub(super) fn limit_set(
     file: &[FileLimit],
     context: &LimitContext<'_>,
@@ -55,16 +55,16 @@ fn compile(
     context: &LimitContext<'_>,
     report: &mut ProblemReport<'_>,
 ) -> Option<Limit> {
-    let wanted = match &file.form {
+    let draft = match &file.form {
         FileLimitForm::Text(text) => LimitDraft::from_text(text, &file.at, report)?,
         FileLimitForm::Fields(fields) => LimitDraft::from_fields(fields, report)?,
     };
-    let limit = wanted.limit(context);
+    let limit = draft.limit(context);
     let limit = limit.map_err(|error| report.add(&file.at, error.to_string())).ok()?;
     finish(limit, &file.at, context, report)
 }
 
-/// Options that not every algorithm has.
+/// Applies options that not every algorithm has.
 fn finish(
     limit: Limit,
     at: &ByteRange,
@@ -135,7 +135,7 @@ impl LimitDraft {
             None => None,
         };
         let quota = &fields.quota;
-        let wanted = match &fields.per {
+        let draft = match &fields.per {
             None if quota.value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 report
                     .add(&quota.at, "a quota without \"per\": expected a window, such as per: 1m");
@@ -149,14 +149,14 @@ impl LimitDraft {
                 algorithm: None,
             },
         };
-        Some(Self { algorithm, burst: burst.or(wanted.burst), ..wanted })
+        Some(Self { algorithm, burst: burst.or(draft.burst), ..draft })
     }
 
     fn limit(self, context: &LimitContext<'_>) -> Result<Limit, QuotaError> {
         let chosen = self.algorithm.or(context.algorithm);
         match self.window {
             LimitWindow::Calendar(calendar) => {
-                // Goes through a quota, which refuses a burst or another algorithm.
+                // This quota and its limit only check the parts: a fixed window refuses a burst.
                 let quota = with_burst(Quota::new(self.units, calendar.longest())?, self.burst)?;
                 let kind = chosen.unwrap_or(AlgorithmKind::FixedWindow);
                 match Limit::new(AlgorithmKind::FixedWindow, &quota)? {
@@ -167,7 +167,7 @@ impl LimitDraft {
             LimitWindow::Span(window) => {
                 let quota = with_burst(Quota::new(self.units, window)?, self.burst)?;
                 let fallback = match quota.burst() {
-                    // A burst asks for a bucket.
+                    // Only a token bucket has a burst.
                     Some(_) => AlgorithmKind::TokenBucket,
                     None => context.default.unwrap_or(AlgorithmKind::for_quota(&quota)),
                 };
@@ -188,7 +188,7 @@ fn with_burst(quota: Quota, burst: Option<u64>) -> Result<Quota, QuotaError> {
     burst.map_or(Ok(quota), |burst| quota.with_burst(burst))
 }
 
-/// `1000/calendar-month`, `1000 per calendar-day`: how many, and a name that may be misspelt.
+/// `1000/calendar-month`, `1000 per calendar-day`: the units, and a name that may be misspelt.
 fn by_calendar(text: &str) -> Option<(&str, &str)> {
     let (units, name) = text.split_once('/').or_else(|| text.split_once(" per "))?;
     let name = name.trim();
@@ -217,11 +217,11 @@ fn window(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<
     }
 }
 
-/// Anyone who writes `month` wants the calendar's: no other unit is that long.
+/// Hints at calendar windows for `week`, `month` and `year`, which are not units of spans.
 fn with_calendar(text: &str, error: &QuotaError) -> String {
     let text = text.to_ascii_lowercase();
-    let asks = ["week", "month", "year"].iter().any(|unit| text.contains(unit));
-    let hint = if asks { "; by the calendar: calendar-week, calendar-month" } else { "" };
+    let is_calendar = ["week", "month", "year"].iter().any(|unit| text.contains(unit));
+    let hint = if is_calendar { "; by the calendar: calendar-week, calendar-month" } else { "" };
     format!("{error}{hint}")
 }
 

@@ -1,4 +1,4 @@
-//! From what the user wrote to a plan: everything is checked here, once.
+//! Compiles a configuration into a plan: everything is checked here, once.
 
 mod choices;
 mod conditions;
@@ -31,7 +31,7 @@ pub(crate) use key::{OverrideContext, subject_of};
 pub(crate) use policy::{compile_policy, is_caller_supplied};
 pub(crate) use shared_keys::{limit_names, problem_of as shared_keys_of};
 
-/// A plan, if the report is clean in the end.
+/// Compiles the source of the report. The plan is valid only if the report is clean in the end.
 pub(crate) fn compile(
     hasher: KeyHasher,
     amending: &mut PendingAmendments<'_>,
@@ -49,7 +49,7 @@ pub(crate) fn compile(
         }
         FileFormat::Envoy => foreign::envoy::compile(&root, hasher, report),
         FileFormat::Limitador => {
-            let hint = "this looks like a limits file of limitador: see `tidegate import`";
+            let hint = "this looks like a limitador file: see `tidegate import`";
             report.add(&root.at, hint);
             None
         }
@@ -112,13 +112,13 @@ fn compile_config(
     }
     let gateway = gateway::compile(file, &mut compiler, report);
     let index = PolicyIndex::new(&mut policies);
-    let (known, hasher) = (compiler.attributes, compiler.hasher);
+    let (attributes, hasher) = (compiler.attributes, compiler.hasher);
     let by_name = by_name(&policies);
     Some(Plan {
         policies,
         by_name,
         index,
-        attributes: known,
+        attributes,
         settings,
         hasher,
         domains: Vec::new(),
@@ -128,16 +128,16 @@ fn compile_config(
     })
 }
 
-/// What is needed to compile any policy.
+/// The state that compiling every policy needs.
 pub(crate) struct PolicyCompiler {
     pub(crate) defaults: PolicyDefaults,
-    /// Of policies that have none of their own.
+    /// The template of policies without one of their own.
     pub(crate) key_format: Option<KeyTemplate>,
     pub(crate) attributes: PlanAttributes,
     pub(crate) hasher: KeyHasher,
 }
 
-/// Two policies with the same name would share counters.
+/// Refuses two policies with the same name, which would share counters.
 fn check_names(file: &ConfigFile, report: &mut ProblemReport<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for policy in &file.policies {
@@ -155,7 +155,8 @@ fn check_names(file: &ConfigFile, report: &mut ProblemReport<'_>) {
     }
 }
 
-/// Policies without conditions apply together to every request that has their attributes.
+/// Refuses too many policies without conditions: they apply together to every request that has their
+/// attributes.
 fn check_charge_count(
     file: &ConfigFile,
     policies: &[PlannedPolicy],
@@ -180,7 +181,7 @@ pub(crate) fn unconditional_limits(policies: &[PlannedPolicy]) -> usize {
     on.map(|policy| policy.rules().len()).sum()
 }
 
-/// A whole number, or a problem.
+/// Parses a whole number, or reports a problem.
 pub(crate) fn whole(
     text: &SourceValue<String>,
     what: &str,

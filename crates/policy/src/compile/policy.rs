@@ -1,4 +1,4 @@
-//! One policy.
+//! Compiles one policy.
 
 use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Span};
 
@@ -14,7 +14,7 @@ use crate::settings::{PolicyMode, Precision};
 use crate::yaml::SourceValue;
 use crate::{KeyHasher, Policy};
 
-/// Compiles as much of a policy with problems as can still be checked.
+/// Compiles a policy. Of a policy with problems, the rest is checked all the same.
 pub(crate) fn compile_policy(
     file: &FilePolicy,
     compiler: &mut PolicyCompiler,
@@ -89,8 +89,8 @@ fn context<'a>(
     }
 }
 
-/// Names appear in headers, metrics and logs. A policy without one goes by another name while the
-/// rest of it is checked.
+/// Names appear in headers, metrics and logs. A policy without a valid name gets a placeholder while
+/// the rest of it is checked.
 fn name<'f>(name: &'f SourceValue<String>, report: &mut ProblemReport<'_>) -> &'f str {
     let most = Policy::MAX_NAME;
     let is_name = (1..=most).contains(&name.value.len()) && !name.value.contains(char::is_control);
@@ -121,7 +121,7 @@ fn tiers(
     file.tiers.iter().filter_map(tier).collect()
 }
 
-/// The least that a request costs. What callers say themselves would otherwise be nothing.
+/// The least that a request costs. Callers that choose their own cost would otherwise choose zero.
 fn min_cost(
     name: &SourceValue<String>,
     min: Option<&SourceValue<String>>,
@@ -137,23 +137,23 @@ fn min_cost(
     }
 }
 
-/// Whether an attribute is what a caller writes into a request, as it likes.
+/// Whether callers choose the value of an attribute freely.
 pub(crate) fn is_caller_supplied(attribute: &str) -> bool {
     ["query:", "header:", "cookie:"].iter().any(|prefix| attribute.starts_with(prefix))
 }
 
-/// Whether a policy needs to know what a token says.
+/// Whether a policy uses a claim of a token.
 fn uses_claims(policy: &PlannedPolicy, compiler: &PolicyCompiler) -> bool {
     let conditions =
         policy.conditions.iter().chain(policy.tiers.iter().flat_map(|tier| &tier.when));
-    let mut asked = conditions.map(|it| compiler.attributes.name(it.attribute));
+    let mut matched = conditions.map(|condition| compiler.attributes.name(condition.attribute));
     let mut key = policy.key.iter().map(|part| &*part.name);
     let is_claim = |name: &str| name.starts_with("jwt:");
     let costs = matches!(&policy.cost, CostSource::Attribute { name, .. } if is_claim(name));
-    costs || asked.any(is_claim) || key.any(is_claim)
+    costs || matched.any(is_claim) || key.any(is_claim)
 }
 
-/// What is taken before the request happens. A cost that the response determines is one until then.
+/// The cost before the request is forwarded. A cost that the response determines is one until then.
 fn cost(
     file: Option<&FileCost>,
     compiler: &mut PolicyCompiler,
@@ -165,7 +165,7 @@ fn cost(
         Some(FileCost::From(fields)) => {
             let Some(name) = &fields.attribute else {
                 if let Some(min) = &fields.min {
-                    report.add(&min.at, "\"min\" is for an attribute: expected none here");
+                    report.add(&min.at, "\"min\" applies only to an attribute: expected none here");
                 }
                 return CostSource::Fixed(Cost::ONE);
             };
@@ -173,10 +173,10 @@ fn cost(
             let default = fields.default.as_ref().map_or(Cost::ONE.max(min), |text| {
                 let default = units(text, report);
                 if default < min {
-                    let (said, least) = (default.get(), min.get());
+                    let (units, least) = (default.get(), min.get());
                     report.add(
                         &text.at,
-                        format!("{said} is less than \"min\": expected at least {least}"),
+                        format!("{units} is less than \"min\": expected at least {least}"),
                     );
                 }
                 default
@@ -200,8 +200,8 @@ pub(super) fn units(text: &SourceValue<String>, report: &mut ProblemReport<'_>) 
     units.and_then(|units| Cost::new(units).ok()).unwrap_or(Cost::ONE)
 }
 
-/// One unit in every span, as an exact log: a denial takes it, and a caller that finds it taken is
-/// blocked until it comes back.
+/// One unit in every span, as an exact log: a denial takes the unit, and the caller is blocked until
+/// the unit is back.
 fn block(
     name: &str,
     file: &FilePolicy,
@@ -215,7 +215,7 @@ fn block(
     Some(BlockPenalty { span, rule })
 }
 
-/// A lease of a small quota would be all of it.
+/// Refuses to lease a small quota: a lease would be all of it.
 fn check_lease(file: &FilePolicy, policy: &PlannedPolicy, report: &mut ProblemReport<'_>) {
     let (Precision::Leased { .. }, Some(precision)) = (policy.precision, &file.precision) else {
         return;

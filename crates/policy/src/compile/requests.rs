@@ -1,4 +1,4 @@
-//! How requests are read.
+//! Compiles the rules for ambiguous requests.
 
 use super::choices::choose;
 use crate::file::FileRequestRules;
@@ -6,7 +6,7 @@ use crate::problem::ProblemReport;
 use crate::requests::{PathParameters, RequestRules};
 use crate::yaml::SourceValue;
 
-/// Those of a gateway, which forwards requests and can leave something out of them.
+/// The rules of a gateway, which forwards requests and can drop fields from them.
 pub(super) fn rules_for_gateway(
     file: Option<&FileRequestRules>,
     encoded_slashes: Option<&SourceValue<String>>,
@@ -15,15 +15,14 @@ pub(super) fn rules_for_gateway(
     let mut rules = file.map(|file| rules(file, "drop", report)).unwrap_or_default();
     if let Some(here) = encoded_slashes {
         if file.is_some_and(|file| file.encoded_slashes.is_some()) {
-            report
-                .add(&here.at, "encoded_slashes is there twice: expected it in \"requests\" only");
+            report.add(&here.at, "encoded_slashes occurs twice: expected it in \"requests\" only");
         }
         rules.keeps_encoded_slashes = is_second(here, ["refuse", "keep"], report);
     }
     rules
 }
 
-/// Those of whoever is asked about requests, and can only refuse them.
+/// The rules for checks of requests by a proxy or a program, which can only be refused.
 pub(super) fn rules_for_checks(
     file: Option<&FileRequestRules>,
     report: &mut ProblemReport<'_>,
@@ -32,7 +31,7 @@ pub(super) fn rules_for_checks(
     if let Some(field) = &file.override_fields {
         report.add(
             &field.at,
-            "override_fields are what a gateway forwards: expected it in \"gateway\"",
+            "override_fields applies only to a gateway: expected it in \"gateway\"",
         );
     }
     rules(file, "refuse", report)
@@ -62,7 +61,7 @@ fn rules(
     rules.path_parameters(parameters.unwrap_or_default())
 }
 
-/// Whether the second of two is chosen, of which the first is the default.
+/// Whether the second of two choices is chosen; the first is the default.
 fn is_second(
     text: &SourceValue<String>,
     names: [&'static str; 2],

@@ -1,4 +1,4 @@
-//! What a policy says about responses and denials, for the gateway in between.
+//! Compiles the parts of a policy that only a gateway uses: denials, waiting and response costs.
 
 use tidegate_core::{Cost, Span};
 
@@ -16,7 +16,7 @@ pub(super) fn gateway_options(
 ) -> PolicyGatewayOptions {
     PolicyGatewayOptions {
         max_wait: max_wait(file, report),
-        denied: file.denied.as_ref().map(|it| denied(it, report)),
+        denied: file.denied.as_ref().map(|file| denied(file, report)),
         response_cost: match &file.cost {
             Some(FileCost::From(fields)) => response_cost(fields, report),
             _ => None,
@@ -26,13 +26,16 @@ pub(super) fn gateway_options(
 
 fn max_wait(file: &FilePolicy, report: &mut ProblemReport<'_>) -> Option<Span> {
     let all = [("refuse", false), ("wait", true)];
-    let chosen = |name| choices::choose(name, "choice", &all, |it| it.0, report);
-    let waits = file.on_denied.as_ref().and_then(chosen).is_some_and(|it| it.1);
+    let chosen = |name| choices::choose(name, "choice", &all, |choice| choice.0, report);
+    let waits = file.on_denied.as_ref().and_then(chosen).is_some_and(|choice| choice.1);
     let span = file.max_wait.as_ref().and_then(|text| choices::timeout(text, report));
     match (&file.max_wait, &file.on_denied) {
-        (Some(text), None) => report.add(&text.at, "nobody waits: expected on_denied: wait too"),
+        (Some(text), None) => {
+            report.add(&text.at, "max_wait has no effect: expected on_denied: wait too")
+        }
         (Some(text), Some(_)) if !waits => {
-            report.add(&text.at, "nobody waits: expected on_denied: wait, or no max_wait");
+            report
+                .add(&text.at, "max_wait has no effect: expected on_denied: wait, or no max_wait");
         }
         _ => {}
     }
@@ -75,7 +78,7 @@ fn response_cost(
     }
     let texts = fields.response_status.as_ref()?;
     if let Some(default) = &fields.default {
-        report.add(&default.at, "a status counts one or nothing: expected no default");
+        report.add(&default.at, "a response_status costs 1 or 0: expected no default");
     }
     let mut statuses = StatusSet::default();
     for text in texts {

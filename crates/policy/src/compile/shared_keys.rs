@@ -1,5 +1,5 @@
-//! Whether two policies could have one key. Each would count the other's callers, and a caller could
-//! choose a name that is another's.
+//! Finds policies whose templates could give two of them the same key. Each would count the other's
+//! callers, and a caller could choose a name that collides with another caller's key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use crate::planned_policy::LimitSet;
 use crate::problem::ProblemReport;
 use crate::{PlannedPolicy, PolicyMode};
 
-/// Reports each policy that could have a key of an earlier one.
+/// Reports each policy that could share a key with an earlier one.
 pub(super) fn check(
     policies: &[PlannedPolicy],
     files: &[FilePolicy],
@@ -30,7 +30,7 @@ pub(super) fn check(
     }
 }
 
-/// Why a policy cannot count beside the others.
+/// Why a policy cannot be used beside the others.
 pub(crate) fn problem_of(policies: &[PlannedPolicy], number: usize) -> Option<String> {
     let shared = overlapping_policies(policies);
     let (second, first) =
@@ -48,18 +48,21 @@ fn problem(policies: &[PlannedPolicy], number: usize, other: usize, place: &str)
     };
     let (name, other) = (policy.name(), other.name());
     Some(format!(
-        "key_format {:?} and {name:?}: a key could be one of {other:?}{place}, too: expected {expected}",
+        "key_format {:?} and {name:?}: a key could also belong to {other:?}{place}: expected {expected}",
         template.as_str()
     ))
 }
 
-/// Policies that could have a key of another: by number, each with the one that comes before it.
+/// Policies that could share a key with an earlier one: each number with the number of the first such
+/// policy.
 fn overlapping_policies(policies: &[PlannedPolicy]) -> BTreeMap<usize, usize> {
     let on = policies.iter().enumerate().filter(|(_, policy)| policy.mode() != PolicyMode::Off);
     let mut outlines: Vec<_> = on
-        .flat_map(|(number, policy)| outlines(policy).into_iter().map(move |it| (number, it)))
+        .flat_map(|(number, policy)| {
+            outlines(policy).into_iter().map(move |outline| (number, outline))
+        })
         .collect();
-    // An outline finds those with a shorter tail, so they come first.
+    // An outline finds only earlier ones with a shorter tail, so short tails come first.
     outlines.sort_by_key(|(_, outline)| outline.tail.len());
     let (mut taken, mut shared) = (OutlineIndex::default(), BTreeMap::new());
     for (number, outline) in outlines {
@@ -73,17 +76,16 @@ fn overlapping_policies(policies: &[PlannedPolicy]) -> BTreeMap<usize, usize> {
     shared
 }
 
-/// What is fixed in the names of keys: the text on either side of the caller, whose name may be any
-/// text. So there is a name with both of two outlines if one head begins with the other, and one tail ends
-/// with the other.
+/// The fixed text in the names of keys, before and after the caller's name, which can be any text. Two
+/// outlines have a name in common if one head begins with the other, and one tail ends with the other.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct KeyOutline {
     head: String,
-    /// Backwards.
+    /// The text after the caller's name, reversed.
     tail: String,
 }
 
-/// Stands for the number of a window. No template has it, nor has a policy's name.
+/// Stands for the number of a window. Templates and names of policies cannot contain it.
 const NUMBER: char = '\0';
 
 fn outlines(policy: &PlannedPolicy) -> BTreeSet<KeyOutline> {
@@ -91,8 +93,8 @@ fn outlines(policy: &PlannedPolicy) -> BTreeSet<KeyOutline> {
     limit_names(policy).iter().map(|limit| KeyOutline::new(template, limit)).collect()
 }
 
-/// What a policy's limits are called in names of keys, also those in tiers and overrides. One that does
-/// not suit the template has no such key.
+/// The names of a policy's limits in keys, including tiers and overrides. A limit that does not fit the
+/// template has no such key.
 pub(crate) fn limit_names(policy: &PlannedPolicy) -> BTreeSet<String> {
     let Some(template) = policy.key_format() else { return BTreeSet::new() };
     let sets = policy.limit_sets().map(LimitSet::rules);
@@ -119,7 +121,7 @@ impl KeyOutline {
     }
 }
 
-/// The outlines of policies so far: heads and whose they are, by tails.
+/// The outlines of policies so far: by tail, then by head, with the policy's number.
 #[derive(Debug, Default)]
 struct OutlineIndex(HashMap<String, BTreeMap<String, usize>>);
 
@@ -130,22 +132,22 @@ impl OutlineIndex {
 
     /// Other policies that could have a name with this outline.
     fn overlaps(&self, outline: &KeyOutline, number: usize) -> BTreeSet<usize> {
-        let groups = beginnings(&outline.tail).filter_map(|tail| self.0.get(tail));
-        let whose = groups.flat_map(|heads| {
+        let groups = prefixes(&outline.tail).filter_map(|tail| self.0.get(tail));
+        let owners = groups.flat_map(|heads| {
             let from = heads.range(outline.head.clone()..);
             let longer = from.take_while(|(head, _)| head.starts_with(&outline.head));
-            let shorter = beginnings(&outline.head).filter_map(|head| heads.get(head));
-            longer.map(|(_, whose)| whose).chain(shorter).copied()
+            let shorter = prefixes(&outline.head).filter_map(|head| heads.get(head));
+            longer.map(|(_, owner)| owner).chain(shorter).copied()
         });
-        whose.filter(|whose| *whose != number).take(MOST_OTHERS).collect()
+        owners.filter(|owner| *owner != number).take(MOST_OTHERS).collect()
     }
 }
 
-/// In a file where all share with all, each needs to be told of some only.
+/// Bounds the work in a file where every policy overlaps with every other.
 const MOST_OTHERS: usize = 100;
 
-/// All that a text begins with, from nothing to all of it.
-fn beginnings(text: &str) -> impl Iterator<Item = &str> {
+/// All prefixes of a text, from the empty one to the whole text.
+fn prefixes(text: &str) -> impl Iterator<Item = &str> {
     let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     ends.filter_map(|end| text.get(..end))
 }

@@ -1,4 +1,4 @@
-//! A limit as the user wrote it.
+//! A limit as it is written in the file.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use super::{AlgorithmName, YamlScalar};
 use crate::problem::ProblemReport;
 use crate::yaml::{ByteRange, SourceValue, YamlFields, YamlNode, YamlValue, unexpected};
 
-/// A limit and where it stands.
+/// A limit and its place in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileLimit {
     pub(crate) at: ByteRange,
     pub(crate) form: FileLimitForm,
 }
 
-/// The two ways to write one.
+/// The two ways to write a limit.
 #[derive(Clone, Debug)]
 pub(crate) enum FileLimitForm {
     /// `100/minute`, `5 per 10s`, `1000/1h burst 200`, `50/calendar-day` or `unlimited`.
@@ -28,16 +28,16 @@ pub(crate) enum FileLimitForm {
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "LimitFields")]
 pub(crate) struct FileLimitFields {
-    /// How many; or the whole limit as text, such as 100/minute.
+    /// How many units; or the whole limit as text, such as 100/minute.
     #[schemars(with = "YamlScalar")]
     pub(crate) quota: SourceValue<String>,
-    /// In how long: 1m, 10s, 2h, 1d, or a calendar-day, calendar-week or calendar-month in UTC.
+    /// The window: 1m, 10s, 2h, 1d, or a calendar-day, calendar-week or calendar-month in UTC.
     #[schemars(with = "Option<String>")]
     pub(crate) per: Option<SourceValue<String>>,
     /// The algorithm.
     #[schemars(with = "Option<AlgorithmName>")]
     pub(crate) algorithm: Option<SourceValue<String>>,
-    /// The most that may come at once. Token buckets only.
+    /// The most units that can be used at once. Token buckets only.
     #[schemars(with = "Option<u64>")]
     pub(crate) burst: Option<SourceValue<String>>,
 }
@@ -70,7 +70,7 @@ impl FileLimit {
     }
 }
 
-/// Either form.
+/// Accepts either form.
 impl JsonSchema for FileLimit {
     fn schema_name() -> Cow<'static, str> {
         "Limit".into()

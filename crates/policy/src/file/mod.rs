@@ -1,8 +1,8 @@
-//! What the user wrote: the shape of a configuration, not yet its meaning.
+//! The configuration as it is written in the file: its fields, not yet their meaning.
 //!
-//! Reading checks types and names and remembers where everything stood; [`compile`](crate::compile)
-//! gives it a meaning. Both report to the same list, so that one run shows every mistake. The JSON
-//! Schema is generated from these types as well.
+//! Reading checks types and names and remembers the place of every value; [`compile`](crate::compile)
+//! checks what the values mean. Both report to the same list, so that one run shows every mistake.
+//! The JSON Schema is generated from these types as well.
 
 mod gateway;
 mod limit;
@@ -34,10 +34,10 @@ use crate::yaml::{SourceValue, YamlFields, YamlNode, one_or_many, text};
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Tidegate")]
 pub(crate) struct ConfigFile {
-    /// Where counters live: memory, redis://host:6379/0, rediss://, redis+sentinel://h1,h2/service
+    /// Where counters are stored: memory, redis://host:6379/0, rediss://, redis+sentinel://h1,h2/service
     /// or redis+cluster://h1,h2.
     pub(crate) store: Option<SourceValue<String>>,
-    /// The password of a Redis whose address has none: where it is found, or the password itself.
+    /// The password of a Redis whose address has none: where to find it, or the password itself.
     #[schemars(with = "Option<gateway::SecretShape>")]
     pub(crate) store_password: Option<FileSecret>,
     /// A template for stored keys, for a Redis that is shared with another limiter: {entity},
@@ -50,28 +50,28 @@ pub(crate) struct ConfigFile {
     /// Express and ASP.NET.
     #[schemars(with = "Option<PathCaseName>")]
     pub(crate) path_case: Option<SourceValue<String>>,
-    /// How requests are read over HTTP, and how answers look.
+    /// How requests are read over HTTP, and which headers responses have.
     #[schemars(with = "Option<FileHttp>")]
     pub(crate) http: FileHttp,
     /// Defaults for policies.
     #[schemars(with = "Option<FileDefaults>")]
     pub(crate) defaults: FileDefaults,
-    /// A gateway in front of services, which enforces the policies.
+    /// A gateway in front of services that enforces the policies.
     pub(crate) gateway: Option<FileGateway>,
     /// The policies. All that match a request apply together.
     pub(crate) policies: Vec<FilePolicy>,
 }
 
-/// How requests are read over HTTP, and how answers look.
+/// How requests are read over HTTP, and which headers responses have.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[schemars(rename = "Http")]
 pub(crate) struct FileHttp {
-    /// Adds X-RateLimit-Limit, -Remaining and -Reset to responses, the last in this unit: seconds
-    /// or milliseconds from now, or epoch-seconds.
+    /// Adds X-RateLimit-Limit, -Remaining and -Reset to responses, with the reset in this unit:
+    /// seconds or milliseconds from now, or epoch-seconds.
     #[schemars(with = "Option<LegacyHeadersName>")]
     pub(crate) legacy_headers: Option<SourceValue<String>>,
-    /// How requests are read that a proxy asks about, or that a layer in a program limits.
+    /// The rules for requests that a proxy asks about, or that a layer in a program limits.
     pub(crate) requests: Option<FileRequestRules>,
 }
 
@@ -105,7 +105,7 @@ impl ConfigFile {
         "policies",
     ];
 
-    /// Reads whatever can be read; the report lists the rest.
+    /// Reads every valid part; the report lists the problems.
     pub(crate) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Self {
         let Some(fields) = YamlFields::of(node, "a configuration", Self::FIELDS, report) else {
             return Self::default();
@@ -140,7 +140,7 @@ impl FileHttp {
         match YamlFields::of(node, "http", Self::FIELDS, report) {
             Some(fields) => Self {
                 legacy_headers: fields.text("legacy_headers", report),
-                requests: fields.get("requests").map(|it| FileRequestRules::read(it, report)),
+                requests: fields.get("requests").map(|node| FileRequestRules::read(node, report)),
             },
             None => Self::default(),
         }
@@ -173,10 +173,10 @@ pub(crate) enum OneOrMany<T> {
     Many(Vec<T>),
 }
 
-/// What a mapping from attributes to patterns looks like to an editor.
+/// The schema of a mapping from attributes to patterns.
 pub(crate) type ConditionsShape = BTreeMap<String, OneOrMany<YamlScalar>>;
 
-/// Text, or what YAML takes for a number or a boolean.
+/// Text, or a value that YAML reads as a number or a boolean.
 #[derive(JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[schemars(untagged)]
 #[allow(dead_code, reason = "describes a shape to editors")]

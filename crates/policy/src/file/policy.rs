@@ -1,4 +1,4 @@
-//! A policy as the user wrote it.
+//! A policy as it is written in the file.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,34 @@ use super::{
 use crate::problem::ProblemReport;
 use crate::yaml::{SourceValue, YamlFields, YamlNode, entries, one_or_many};
 
-/// Who is limited, to what, and how.
+/// A policy: the requests it applies to, its key and its limits.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Policy")]
 pub(crate) struct FilePolicy {
-    /// Its name in responses and metrics. Counters belong to it, so renaming a policy forgets them.
+    /// Its name in responses and metrics. Counters belong to the name: a renamed policy starts with new
+    /// ones.
     pub(crate) name: SourceValue<String>,
-    /// The requests it applies to: attribute by attribute, an exact value, a list, a prefix*, a
-    /// /glob/** on paths, or !not. Everything if absent.
+    /// The requests it applies to, by attribute: an exact value, a list, a prefix*, a /glob/** on
+    /// paths, or !not. All requests if absent.
     #[schemars(rename = "match", with = "Option<ConditionsShape>")]
     pub(crate) condition: Vec<FileCondition>,
     /// The attributes that distinguish callers; an empty list means one counter for all. A request
     /// that lacks one of them is not limited by this policy.
     #[schemars(with = "OneOrMany<FileKeyPart>")]
     pub(crate) key: Vec<FileKeyPart>,
-    /// What each key may do. All limits must pass.
+    /// The limits of each key. A request must be within all of them.
     #[schemars(with = "Option<OneOrMany<FileLimit>>")]
     pub(crate) limits: Option<Vec<FileLimit>>,
-    /// The algorithm of limits that name none.
+    /// The algorithm of limits without one of their own.
     #[schemars(with = "Option<AlgorithmName>")]
     pub(crate) algorithm: Option<SourceValue<String>>,
-    /// Other limits for some requests: the first that matches replaces `limits`.
+    /// Other limits for some requests: the first tier that matches replaces `limits`.
     #[schemars(with = "Option<Vec<FileTier>>")]
     pub(crate) tiers: Vec<FileTier>,
     /// Other limits for some keys, such as "user=42". They take precedence over tiers.
     #[schemars(with = "Option<BTreeMap<String, OneOrMany<FileLimit>>>")]
     pub(crate) overrides: Vec<FileOverride>,
-    /// Whether denials are enforced, only observed, or not even computed.
+    /// Whether denials are enforced, only observed, or the policy is off.
     #[schemars(with = "Option<ModeName>")]
     pub(crate) mode: Option<SourceValue<String>>,
     /// Counts denied requests too. Fixed windows only.
@@ -56,12 +57,12 @@ pub(crate) struct FilePolicy {
     pub(crate) store_deadline: Option<SourceValue<String>>,
     /// How exact a decision must be.
     pub(crate) precision: Option<SourceValue<FilePrecision>>,
-    /// A template for stored keys in place of the file's, or none: names of our own.
+    /// A template for stored keys in place of the file's; none for internal names.
     pub(crate) key_format: Option<SourceValue<String>>,
     /// Whether the gateway refuses denied callers, or lets them wait in line.
     #[schemars(with = "Option<OnDeniedName>")]
     pub(crate) on_denied: Option<SourceValue<String>>,
-    /// The longest that anyone waits in line. Defaults to 5s.
+    /// The longest time that a caller waits in line. Defaults to 5s.
     pub(crate) max_wait: Option<SourceValue<String>>,
     /// How the gateway responds to denied callers, in place of the default response.
     pub(crate) denied: Option<FileDeniedResponse>,

@@ -1,4 +1,4 @@
-//! The smaller parts of a policy: attributes of a key, costs, precision.
+//! The smaller parts of a policy as they are written: key attributes, costs, responses, precision.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(crate) struct FileKeyFields {
 pub(crate) enum FileCost {
     /// A number of units.
     Fixed(#[schemars(with = "u64")] SourceValue<String>),
-    /// As many as an attribute or the response says.
+    /// The number that an attribute or the response has.
     From(FileCostFields),
 }
 
@@ -88,15 +88,15 @@ pub(crate) struct FileDeniedResponse {
     pub(crate) headers: Vec<FileHeader>,
 }
 
-/// exact, cached_deny, or { leased: { max_over: 5% } }.
+/// How exact decisions are: exact, cached_deny, or { leased: { max_over: 5% } }.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(rename = "Precision", untagged)]
 pub(crate) enum FilePrecision {
     /// By name.
     Name(#[schemars(with = "PrecisionName")] String),
-    /// Each node takes some of the quota at a time.
+    /// Each node leases a part of the quota at a time.
     Leased {
-        /// How far it may overshoot.
+        /// How far all nodes together may exceed the limit.
         #[schemars(with = "FileLease")]
         leased: SourceValue<String>,
     },
@@ -109,13 +109,13 @@ macro_rules! describes {
 }
 
 describes! {
-    #[schemars(rename_all = "kebab-case")]
+    #[schemars(rename_all = "kebab-case", rename = "FormName")]
     enum NormalFormName { Text, Lower, Ip, Path, Route }
 
     #[schemars(rename_all = "snake_case")]
     enum PrecisionName { Exact, CachedDeny }
 
-    #[schemars(deny_unknown_fields)]
+    #[schemars(deny_unknown_fields, rename = "Leased")]
     struct FileLease { max_over: YamlScalar }
 }
 
@@ -152,7 +152,7 @@ impl FileCost {
         let sources = ["attribute", "response_header", "response_status"];
         if sources.iter().filter(|name| fields.get(name).is_some()).count() != 1 {
             let expected = sources.join(", ");
-            report.add(&node.at, format!("no source of the cost: expected one of {expected}"));
+            report.add(&node.at, format!("expected exactly one source of the cost: {expected}"));
             return None;
         }
         let status = |item: &YamlNode| text(item, "a status such as 401 or 5xx", report);
@@ -177,9 +177,9 @@ impl FileDeniedResponse {
         &["status", "body", "content_type", "headers"];
 
     pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
-        let fields = YamlFields::of(node, "what the denied are told", Self::FIELDS, report)?;
+        let fields = YamlFields::of(node, "a response to denied callers", Self::FIELDS, report)?;
         Some(Self {
-            headers: fields.get("headers").map(|it| field_list(it, report)).unwrap_or_default(),
+            headers: fields.get("headers").map(|node| field_list(node, report)).unwrap_or_default(),
             status: fields.text("status", report),
             body: fields.text("body", report),
             content_type: fields.text("content_type", report),

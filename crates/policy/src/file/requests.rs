@@ -1,37 +1,38 @@
-//! How requests are read, as the user wrote it.
+//! The rules for ambiguous requests, as they are written in the file.
 
 use schemars::JsonSchema;
 
 use crate::problem::ProblemReport;
 use crate::yaml::{SourceValue, YamlFields, YamlNode};
 
-/// What is refused in requests, because services are known to read it in two ways, and what is allowed
-/// nevertheless.
+/// Which parts of requests are refused because services are known to read them in two ways, and which are
+/// allowed nevertheless.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Requests")]
 pub(crate) struct FileRequestRules {
     /// Paths with an encoded slash or backslash: refuse (the default) or keep.
     #[schemars(with = "Option<RefuseOrKeep>")]
     pub(crate) encoded_slashes: Option<SourceValue<String>>,
-    /// What happens to a semicolon in a path and what follows it in its segment: refuse (the default);
-    /// strip, also from what is forwarded; ignore, which neither matches nor counts it; or keep, as
-    /// part of the path.
+    /// What happens to a semicolon in a path and the text after it in its segment: refuse (the default);
+    /// strip, also from the forwarded request; ignore, which forwards it but neither matches nor counts
+    /// it; or keep, as part of the path.
     #[schemars(with = "Option<PathParametersName>")]
     pub(crate) path_parameters: Option<SourceValue<String>>,
-    /// Fields with an underscore, which is a hyphen to some services. The gateway drops them by default
-    /// (drop); elsewhere a request is refused (refuse) that has a field of a policy in its other
-    /// spelling. Or keep.
+    /// Fields with an underscore, which some services read as a hyphen. At the gateway: drop (the
+    /// default) or keep. Elsewhere: refuse (the default) a request with a field of a policy in its other
+    /// spelling, or keep.
     #[schemars(with = "Option<UnderscoresName>")]
     pub(crate) underscores: Option<SourceValue<String>>,
     /// Fields that override a path, method or address, such as X-Original-URL: drop (the default) or
     /// keep. Only at the gateway.
     #[schemars(with = "Option<DropOrKeep>")]
     pub(crate) override_fields: Option<SourceValue<String>>,
-    /// Cookies of policies that can be read in two ways, such as quoted ones: refuse (the default) or
-    /// keep.
+    /// Cookies that policies use and that can be read in two ways, such as quoted ones: refuse (the
+    /// default) or keep.
     #[schemars(with = "Option<RefuseOrKeep>")]
     pub(crate) odd_cookies: Option<SourceValue<String>>,
-    /// Queries in which a parameter of a policy can be read in two ways: refuse (the default) or keep.
+    /// Queries in which a parameter that policies use can be read in two ways: refuse (the default) or
+    /// keep.
     #[schemars(with = "Option<RefuseOrKeep>")]
     pub(crate) odd_queries: Option<SourceValue<String>>,
     /// An Authorization that is not a bearer token: allow (the default) or refuse.

@@ -1,4 +1,4 @@
-//! Other limiters' files: read as they are, or translated into ours.
+//! Files of other limiters: read as they are, or translated into our format.
 
 pub(crate) mod envoy;
 pub(crate) mod import;
@@ -6,21 +6,21 @@ pub(crate) mod rlaas;
 
 use crate::yaml::{YamlNode, YamlValue};
 
-/// Whose file it is.
+/// The format of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileFormat {
     Tidegate,
-    /// `rate-limiter: ...`, also among the other settings of an application.
+    /// RLaaS: `rate-limiter: ...`, possibly among other settings of an application.
     Rlaas,
     /// envoyproxy/ratelimit: `domain: ...`.
     Envoy,
-    /// A list of limits, each with a namespace.
+    /// limitador: a list of limits, each with a namespace.
     Limitador,
 }
 
 impl FileFormat {
-    /// Recognised by what no other format has. Anything unrecognised is treated as ours, and the
-    /// messages will say so.
+    /// Recognises a format by the fields that no other format has. Anything else is read as our own
+    /// format, so that messages name our fields.
     pub(crate) fn of(root: &YamlNode) -> Self {
         match &root.value {
             YamlValue::Map(_) if root.get("policies").is_some() => Self::Tidegate,

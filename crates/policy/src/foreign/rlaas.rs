@@ -1,4 +1,4 @@
-//! RLaaS: one algorithm, one quota, for every user.
+//! Reads RLaaS files: one algorithm and one quota for every user.
 
 use tidegate_core::Quota;
 
@@ -7,8 +7,8 @@ use crate::file::{ConfigFile, FileKeyPart, FileLimit, FileLimitFields, FileLimit
 use crate::problem::{ProblemReport, brief};
 use crate::yaml::{ByteRange, SourceValue, YamlFields, YamlNode, YamlValue};
 
-/// The same as a configuration of ours, as much as can be read of it. The other settings of the
-/// application are not our business, except for where the counters are.
+/// Reads the file as a configuration of ours. The other settings of the application are ignored, except
+/// for the store.
 pub(crate) fn read(root: &YamlNode, report: &mut ProblemReport<'_>) -> Option<ConfigFile> {
     let node = root.get("rate-limiter")?;
     let policy = YamlFields::of(node, "rate-limiter", FIELDS, report)
@@ -20,7 +20,7 @@ pub(crate) fn read(root: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Co
     })
 }
 
-/// A text, as in our own files. What is none is a setting of the application.
+/// The store, if it is text as in our own files. Anything else is a setting of the application.
 fn store(root: &YamlNode) -> Option<SourceValue<String>> {
     let node = root.get("store")?;
     match &node.value {
@@ -78,14 +78,14 @@ fn policy(
     quota: SourceValue<String>,
     window: SourceValue<String>,
 ) -> FilePolicy {
-    let spot = |text: &str| SourceValue::new(at.clone(), text.to_owned());
+    let here = |text: &str| SourceValue::new(at.clone(), text.to_owned());
     let limit = FileLimitFields { quota, per: Some(window), algorithm: None, burst: None };
     FilePolicy {
-        name: spot("rlaas"),
+        name: here("rlaas"),
         condition: Vec::new(),
-        key: vec![FileKeyPart::Name(spot("userId"))],
+        key: vec![FileKeyPart::Name(here("userId"))],
         limits: Some(vec![FileLimit { at: at.clone(), form: FileLimitForm::Fields(limit) }]),
-        algorithm: Some(spot(algorithm.ours)),
+        algorithm: Some(here(algorithm.ours)),
         tiers: Vec::new(),
         overrides: Vec::new(),
         mode: None,
@@ -96,13 +96,14 @@ fn policy(
         on_store_error: None,
         store_deadline: None,
         precision: None,
-        key_format: Some(spot(algorithm.key_format)),
+        key_format: Some(here(algorithm.key_format)),
         on_denied: None,
         max_wait: None,
         denied: None,
     }
 }
 
+/// An algorithm of RLaaS, and the settings that make ours compatible with it.
 #[derive(Clone, Copy)]
 struct RlaasAlgorithm {
     theirs: &'static str,

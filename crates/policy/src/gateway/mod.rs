@@ -1,6 +1,6 @@
-//! A gateway in front of services, as data: where requests go, and what is done to them.
+//! The compiled configuration of a gateway: routes, services and the changes to requests.
 //!
-//! This is for the code that moves bytes. Nothing here knows about sockets.
+//! This is only data; the `gateway` crate does the networking.
 
 mod response;
 mod secret;
@@ -22,7 +22,7 @@ use crate::RequestRules;
 use crate::attributes::PlanAttributes;
 use crate::matcher::MatchCondition;
 
-/// Where requests go, and what is done to them on the way.
+/// The compiled configuration of a gateway: where requests go, and how they are changed.
 ///
 /// ```
 /// use tidegate::Plan;
@@ -52,9 +52,9 @@ pub struct GatewayPlan {
     pub request_headers: HeaderRules,
     /// Changes to the headers of every response.
     pub response_headers: HeaderRules,
-    /// How requests are read, and what is left out of them.
+    /// Which ambiguous requests are refused, and which fields are removed.
     pub requests: RequestRules,
-    /// Where the attribute `api_key` is found.
+    /// Where the attribute `api_key` comes from.
     pub api_key: ApiKeyLocation,
     /// How tokens are verified.
     pub jwt: Option<JwtPlan>,
@@ -65,11 +65,11 @@ pub struct GatewayPlan {
     pub(crate) upstreams: Vec<UpstreamPlan>,
 }
 
-/// Some requests, and the service that they go to.
+/// A route: the requests that match, and the service that they go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RoutePlan {
-    /// Its name.
+    /// Its name in logs.
     pub name: String,
     /// Changes to the headers of its requests.
     pub request_headers: HeaderRules,
@@ -80,7 +80,7 @@ pub struct RoutePlan {
 }
 
 /// Changes to the headers of a message: first removed, then set, then added. Names are in lower
-/// case, and both names and values are valid to send, unless a value is found elsewhere.
+/// case, and both names and values are valid to send; values from files and variables are checked later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderRules {
     /// Names of headers to remove.
@@ -98,7 +98,7 @@ impl HeaderRules {
     }
 }
 
-/// Where in a request something is found.
+/// Where the API key is in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApiKeyLocation {
@@ -114,15 +114,15 @@ pub enum ApiKeyLocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JwtPlan {
-    /// A JWKS, a public key in PEM, or a secret.
+    /// The file with the keys: a JWKS, a public key in PEM, or a secret.
     pub keys: PathBuf,
-    /// What a token may be signed with.
+    /// The algorithms that a token may be signed with.
     pub algorithms: Vec<JwtAlgorithm>,
     /// Whether a request without a token is refused.
     pub required: bool,
     /// The issuer that a token must have.
     pub issuer: Option<String>,
-    /// The audience that a token must be meant for.
+    /// The audience that a token must have.
     pub audience: Option<String>,
     /// How far clocks may be apart.
     pub leeway: Span,
@@ -147,7 +147,7 @@ pub enum JwtAlgorithm {
 }
 
 impl JwtAlgorithm {
-    /// All of them.
+    /// All variants.
     pub const ALL: &'static [Self] = &[Self::Hs256, Self::Rs256, Self::Es256, Self::EdDsa];
 
     /// The name in tokens and in configuration.
@@ -165,7 +165,7 @@ impl JwtAlgorithm {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessLogPlan {
-    /// The file; standard output if there is none.
+    /// The file; `None` for standard output.
     pub file: Option<PathBuf>,
     /// How many of a thousand requests are logged.
     pub sample_permille: u16,
@@ -177,13 +177,13 @@ impl GatewayPlan {
     /// Where to listen by default.
     pub const DEFAULT_LISTEN: &'static str = "127.0.0.1:8000";
 
-    /// Sends everything to one address. The error says what is wrong with the URL.
+    /// Sends all requests to one address. The error says what is wrong with the URL.
     pub fn to(url: &str) -> Result<Self, String> {
         let upstream = UpstreamPlan::new("default".to_owned(), vec![UpstreamUrl::read(url)?]);
         Ok(Self::new(vec![upstream]))
     }
 
-    /// Sends everything to the first service.
+    /// Sends all requests to the first service.
     pub(crate) fn new(upstreams: Vec<UpstreamPlan>) -> Self {
         let name = upstreams.first().map(|first| first.name.clone()).unwrap_or_default();
         Self {
@@ -200,8 +200,8 @@ impl GatewayPlan {
         }
     }
 
-    /// The number of the first route that a request matches. The request is asked only for `host`,
-    /// `path`, `method` and `header:...`.
+    /// The number of the first route that a request matches. Only the attributes `host`, `path`,
+    /// `method` and `header:...` are looked up.
     pub fn route<A: Attributes + ?Sized>(&self, request: &A) -> Option<usize> {
         if let [only] = &self.routes[..]
             && only.conditions.is_empty()
@@ -209,11 +209,12 @@ impl GatewayPlan {
             return Some(0);
         }
         let request = self.attributes.resolve(request);
-        let holds = |route: &RoutePlan| route.conditions.iter().all(|it| it.holds(&request));
+        let holds =
+            |route: &RoutePlan| route.conditions.iter().all(|condition| condition.holds(&request));
         self.routes.iter().position(holds)
     }
 
-    /// The attributes that any route asks for.
+    /// The attributes that routes use.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
         self.attributes.names()
     }

@@ -1,9 +1,9 @@
-//! What policies say about responses: what denied callers are told, and costs that are known only
-//! afterwards.
+//! The parts of a policy that concern responses: responses to denied callers, and costs that only the
+//! response determines.
 
 use tidegate_core::Cost;
 
-/// What denied callers are told, in place of the default response.
+/// The response to denied callers, in place of the default response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeniedResponse {
@@ -19,30 +19,32 @@ pub struct DeniedResponse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResponseCostSource {
-    /// As much as this header says, by its name in lower case.
+    /// The number in a header of the response.
     Header {
-        /// The header's name.
+        /// The header's name, in lower case.
         name: String,
         /// The cost of a response without it.
         default: Cost,
     },
-    /// One, for a response with one of these statuses; others cost nothing.
+    /// One for a response with one of these statuses; other responses cost nothing.
     Status(StatusSet),
 }
 
-/// Statuses of responses.
+/// A set of response statuses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusSet(Vec<(u16, u16)>);
 
 impl StatusSet {
-    /// Adds `401`, or `4xx`. Returns whether it was one of the two.
+    /// Adds a status such as `401`, or a class such as `4xx`. Returns whether the text is valid.
     pub(crate) fn push(&mut self, text: &str) -> bool {
         let range = match text.as_bytes() {
             [digit @ b'1'..=b'5', b'x', b'x'] => {
                 let first = u16::from(digit - b'0') * 100;
                 Some((first, first + 99))
             }
-            [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9'] => text.parse().ok().map(|it| (it, it)),
+            [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9'] => {
+                text.parse().ok().map(|status| (status, status))
+            }
             _ => None,
         };
         self.0.extend(range);

@@ -1,21 +1,21 @@
-//! Values that may be secret.
+//! Values of a configuration that may be secret, such as passwords and headers.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A value that may be secret: as the configuration has it, or where it is found.
+/// A value that may be secret: the value itself, or where to find it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretText {
     /// The value itself.
     Text(String),
-    /// In a file, without the line break at its end.
+    /// The content of a file, without the line break at its end.
     File(PathBuf),
-    /// In a variable of the environment.
+    /// The value of an environment variable.
     Env(String),
 }
 
-/// Shows where a value is found, and never the value.
+/// Shows where to find the value, and never the value.
 impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

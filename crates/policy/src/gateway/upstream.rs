@@ -1,4 +1,4 @@
-//! A service: its addresses, and how to deal with them.
+//! The compiled configuration of a service: its addresses, timeouts and health check.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ pub struct UpstreamPlan {
     pub name: String,
     /// Its addresses: at least one.
     pub endpoints: Vec<UpstreamUrl>,
-    /// How long it may take.
+    /// How long the service may take.
     pub timeouts: UpstreamTimeouts,
-    /// How slowly the bodies of requests may come.
+    /// How slowly clients may send the bodies of requests.
     pub uploads: UploadRules,
     /// How to check whether an address is healthy.
     pub health: Option<HealthCheck>,
-    /// Whether it sees the host that the client asked for.
+    /// Whether the service gets the `Host` of the client's request.
     pub preserves_host: bool,
     /// The most requests in flight at a time.
     pub max_requests: usize,
-    /// Certificates that it is verified against. Defaults to the system's.
+    /// A file with the certificates to verify the service against. Defaults to the system's.
     pub ca: Option<PathBuf>,
 }
 
@@ -55,13 +55,13 @@ pub struct UpstreamUrl {
     pub port: u16,
 }
 
-/// The protocol an address is spoken to with.
+/// The protocol of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UpstreamScheme {
     /// HTTP/1.1.
     Http,
-    /// TLS, with HTTP/2 or HTTP/1.1 as the other side prefers.
+    /// TLS, with HTTP/2 or HTTP/1.1 as the service prefers.
     Https,
     /// HTTP/2 without TLS.
     H2c,
@@ -92,12 +92,12 @@ impl UpstreamUrl {
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#']) {
-            return wrong("a path, which requests bring along themselves");
+            return wrong("a path, which comes from the request");
         }
         if authority.contains('@') {
-            return wrong("a user, which is no part of an address");
+            return wrong("a user, which is not supported");
         }
-        let (host, port) = match authority.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
             Some((host, port)) => (host, port.strip_prefix(':').or(Some(""))),
             None => match authority.rsplit_once(':') {
@@ -129,8 +129,8 @@ impl UpstreamUrl {
 
 impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name =
-            UpstreamScheme::ALL.iter().find(|(_, it)| *it == self.scheme).map_or("", |it| it.0);
+        let found = UpstreamScheme::ALL.iter().find(|(_, scheme)| *scheme == self.scheme);
+        let name = found.map_or("", |(name, _)| *name);
         write!(f, "{name}://{}", self.authority())
     }
 }
@@ -142,7 +142,7 @@ pub struct UpstreamTimeouts {
     pub connect: Span,
     /// From the end of a request to the head of the response.
     pub response: Span,
-    /// Without a byte in either direction.
+    /// The longest time without a byte in either direction.
     pub idle: Span,
 }
 
@@ -154,14 +154,14 @@ impl UpstreamTimeouts {
     };
 }
 
-/// How slowly the bodies of requests may come, until the service begins to answer.
+/// How slowly clients may send the bodies of requests, until the response begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UploadRules {
-    /// Bytes a second; zero for any.
+    /// Bytes per second; zero for no bound.
     pub least_rate: u64,
-    /// How long a client may take before that counts.
+    /// How long the gateway waits for a client in total; each `least_rate` bytes earn a second more.
     pub grace: Span,
-    /// The longest that all of a body may take.
+    /// The longest time that a whole body may take.
     pub longest: Option<Span>,
 }
 
@@ -173,11 +173,11 @@ impl UploadRules {
 /// How to check whether an address is healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// The path to get.
+    /// The path of the request.
     pub path: String,
-    /// How often.
+    /// The time between checks.
     pub every: Span,
-    /// How long the answer may take.
+    /// How long the response may take.
     pub timeout: Span,
 }
 

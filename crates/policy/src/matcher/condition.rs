@@ -1,9 +1,9 @@
-//! Everything that must hold for one attribute.
+//! The condition on one attribute of a request.
 
 use super::ValuePattern;
 use crate::attributes::ResolvedAttributes;
 
-/// One of some patterns, and none of others.
+/// A condition on an attribute: one of `any_of` matches, and none of `none_of`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MatchCondition {
     pub(crate) attribute: usize,
@@ -11,17 +11,17 @@ pub(crate) struct MatchCondition {
     pub(crate) none_of: Vec<ValuePattern>,
 }
 
-/// Why a condition does not apply to a request.
+/// Why a condition does not hold for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConditionMismatch {
-    /// It has no such attribute.
+    /// The request lacks the attribute.
     Missing(usize),
-    /// It has another value.
+    /// The value does not match.
     Differs(usize),
 }
 
 impl MatchCondition {
-    /// Whether it holds. A missing attribute satisfies "none of", and never "one of".
+    /// Whether the condition holds. A missing attribute satisfies `none_of`, and never `any_of`.
     pub(crate) fn holds(&self, request: &ResolvedAttributes<'_>) -> bool {
         match request.value(self.attribute) {
             None => self.any_of.is_empty(),
@@ -42,7 +42,7 @@ impl MatchCondition {
         }
     }
 
-    /// The values for which it holds, if they can be listed.
+    /// The values for which the condition holds, if they can be listed.
     pub(crate) fn values(&self) -> Option<Vec<&[u8]>> {
         let mut values = Vec::with_capacity(self.any_of.len());
         for pattern in &self.any_of {

@@ -3,11 +3,11 @@
 use crate::normalise::in_one_spelling;
 use crate::settings::PathCase;
 
-/// A compiled glob. Takes time proportional to the path and the pattern together, squared at the
-/// very worst, and no memory.
+/// A compiled glob. Matching is linear in the path and the pattern, quadratic in the worst case, and
+/// does not allocate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathGlob {
-    /// What every match begins with: it alone rules out most paths.
+    /// The text that every match begins with. It rules out most paths on its own.
     start: Box<[u8]>,
     segments: Vec<GlobSegment>,
 }
@@ -16,18 +16,18 @@ pub(crate) struct PathGlob {
 enum GlobSegment {
     /// `**`.
     Deep,
-    /// Literal text; anything may stand between two pieces, and nowhere else.
+    /// The pieces of literal text around stars: only between two pieces there can be other text.
     Pieces(Vec<Box<[u8]>>),
 }
 
 impl PathGlob {
-    /// From a pattern that begins with a slash.
+    /// Compiles a pattern that begins with a slash.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
         Self::with(pattern, |piece| piece.as_bytes().into())
     }
 
-    /// The same for paths in normal form: literal text is put into it too. `%2A` is a star that stands
-    /// for itself.
+    /// Compiles a pattern for paths in normal form: its literal text is normalised as well. `%2A` is a
+    /// literal star.
     pub(crate) fn of_paths(pattern: &str, case: PathCase) -> Result<Self, String> {
         Self::with(pattern, |piece| {
             let mut spelled = in_one_spelling(piece.as_bytes());
@@ -65,7 +65,7 @@ impl PathGlob {
         let path = path.strip_prefix(b"/").unwrap_or(path);
         let mut rest = path.split(is_slash as fn(&u8) -> bool);
         let mut next = 0;
-        // Where to resume if what follows the last `**` fits nowhere: one segment further on.
+        // Where to resume if the rest does not fit: the last `**` takes one segment more.
         let mut retry = None;
         loop {
             let fits = match self.segments.get(next) {
@@ -98,7 +98,7 @@ fn is_slash(byte: &u8) -> bool {
     *byte == b'/'
 }
 
-/// The first piece at the beginning, the last at the end, the others in order in between.
+/// Whether a segment has the first piece at its start, the last at its end, and the others in order.
 fn fits(pieces: &[Box<[u8]>], segment: &[u8]) -> bool {
     match pieces {
         [] => segment.is_empty(),
@@ -151,7 +151,7 @@ mod tests {
         assert!(PathGlob::new("/a**").unwrap_err().contains("stands alone"));
     }
 
-    /// The same by trying everything.
+    /// The same result by brute force.
     fn naive(pattern: &[&str], path: &[&str]) -> bool {
         match (pattern, path) {
             ([], []) => true,

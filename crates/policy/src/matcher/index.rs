@@ -1,4 +1,4 @@
-//! Finds the policies that may match without looking at each one.
+//! Finds the policies that may match a request without evaluating each one.
 
 use std::collections::HashMap;
 
@@ -22,11 +22,11 @@ pub(crate) struct PolicyIndex {
 
 type ValueIndex = HashMap<Box<[u8]>, Vec<u32>, RandomState>;
 
-/// Policies that may match, in the order of the file. No allocation for up to sixteen.
+/// Policies that may match, in the order of the file. Up to sixteen need no allocation.
 pub(crate) type PolicyCandidates = SmallVec<[u32; 16]>;
 
 impl PolicyIndex {
-    /// Marks the conditions that a candidate is known to meet.
+    /// Builds the index. The condition that a policy is filed under moves to its `indexed` field.
     pub(crate) fn new(policies: &mut [PlannedPolicy]) -> Self {
         let weight = distinct_values(policies.iter().map(|policy| &policy.conditions[..]));
         let mut index = Self::default();
@@ -38,8 +38,8 @@ impl PolicyIndex {
                 index.always.push(number);
                 continue;
             };
-            // A condition that is already met is not looked at again: that would be a visit to cold
-            // memory.
+            // Every candidate meets this condition, so it is not evaluated again: that would touch
+            // cold memory.
             let condition = policy.conditions.remove(at);
             if let Some(values) = condition.values() {
                 index.file(number, condition.attribute, values);
@@ -64,7 +64,7 @@ impl PolicyIndex {
         }
     }
 
-    /// Everything that may match, and hardly anything that does not.
+    /// All policies that match, and few that do not.
     pub(crate) fn candidates(&self, request: &ResolvedAttributes<'_>) -> PolicyCandidates {
         let mut found = PolicyCandidates::from_slice(&self.always);
         for (attribute, values) in &self.by_value {

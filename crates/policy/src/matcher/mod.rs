@@ -1,4 +1,4 @@
-//! Which policies apply to a request.
+//! Matches requests against the conditions of policies and routes.
 
 mod condition;
 mod glob;

@@ -1,12 +1,12 @@
-//! Patterns on one attribute.
+//! Patterns that the value of an attribute can match.
 
 use super::PathGlob;
 use crate::normalise::{IpAddress, IpNetwork, NormalForm, normal_path};
 
-/// What a value must look like.
+/// A pattern for the value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValuePattern {
-    /// `*`: there is a value.
+    /// `*`: any value, but the attribute is present.
     Any,
     /// Exactly this.
     Exact(Box<[u8]>),
@@ -21,7 +21,7 @@ pub(crate) enum ValuePattern {
 }
 
 impl ValuePattern {
-    /// From text without its negation. Patterns are normalised in the same form as the values.
+    /// Compiles a pattern without its negation. Patterns are normalised in the same way as values.
     pub(crate) fn new(text: &str, form: &NormalForm) -> Result<Self, String> {
         if text.len() > MAX_PATTERN {
             return Err(format!("is longer than {MAX_PATTERN} bytes"));
@@ -75,7 +75,7 @@ impl ValuePattern {
 }
 
 const MAX_PATTERN: usize = 1024;
-const STAR: &str = "a * stands only at one end, or in a path that begins with a slash";
+const STAR: &str = "a * is allowed only at one end, or in a path that begins with a slash";
 
 #[cfg(test)]
 mod tests {

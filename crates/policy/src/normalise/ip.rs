@@ -1,11 +1,11 @@
-//! Addresses: one caller, one key, however the address is written.
+//! IP addresses in one form, so that every spelling of an address is the same key.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use crate::Key;
 
-/// An address in one form: IPv4 within IPv6 is IPv4, by its bits and not by its notation.
+/// An IP address in one form: an IPv4 address within IPv6 is IPv4, whatever its notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpAddress(IpAddr);
 
@@ -30,7 +30,7 @@ impl IpAddress {
         Some(Self(address.to_canonical()))
     }
 
-    /// The network that it is in: an IPv6 address keeps its first `prefix` bits, an IPv4 address
+    /// The network of the address: an IPv6 address keeps its first `prefix` bits, an IPv4 address
     /// all of them.
     #[must_use]
     pub fn truncated(self, prefix: u8) -> Self {
@@ -42,7 +42,7 @@ impl IpAddress {
         }
     }
 
-    /// What counts of it, as text: IPv6 as the network of its first `prefix` bits.
+    /// The counted part as text: for IPv6, the network of its first `prefix` bits.
     pub(crate) fn counted_text(self, prefix: u8) -> String {
         match self.truncated(prefix).0 {
             IpAddr::V6(network) if prefix < 128 => format!("{network}/{prefix}"),
@@ -50,8 +50,8 @@ impl IpAddress {
         }
     }
 
-    /// The octets that count, and then which kind they are, so that a text with the same bytes is
-    /// another key.
+    /// The counted octets, then the kind of address, so that a text with the same bytes is another
+    /// key.
     #[inline]
     pub(crate) fn each_part(self, prefix: u8, part: &mut impl FnMut(&[u8])) {
         match self.0 {
@@ -67,7 +67,7 @@ impl IpAddress {
     }
 }
 
-/// Anyone who has one IPv6 address has all that share its first 64 bits, so these are one key. The
+/// A host that has one IPv6 address has all that share its first 64 bits, so these are one key. The
 /// same address as text is a different key.
 ///
 /// ```
@@ -107,7 +107,7 @@ fn with_port(text: &str) -> Option<IpAddr> {
     if address.starts_with('[') { plain(address) } else { address.parse().ok().map(IpAddr::V4) }
 }
 
-/// Addresses that begin with the same bits.
+/// A network: the addresses that begin with the same bits.
 ///
 /// ```
 /// use tidegate::{IpAddress, IpNetwork};
@@ -125,7 +125,7 @@ pub struct IpNetwork {
 
 /// A text that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no network: expected an address or a prefix of one, such as 10.0.0.0/8")]
+#[error("{0:?} is not a network: expected an address or a network, such as 10.0.0.0/8")]
 pub struct IpNetworkError(String);
 
 impl FromStr for IpNetwork {
@@ -149,7 +149,7 @@ impl IpNetwork {
         if prefix > width || mask(bits, prefix, width) != bits {
             return None;
         }
-        // `::ffff:10.0.0.0/104` is `10.0.0.0/8`, as the addresses in it are read.
+        // `::ffff:10.0.0.0/104` is `10.0.0.0/8`, since its addresses are read as IPv4.
         match address.to_canonical() {
             IpAddr::V4(v4) if address.is_ipv6() && prefix >= 96 => {
                 Some(Self { bits: bits_of_v4(v4), prefix: prefix - 96, is_v4: true })
@@ -261,7 +261,7 @@ mod tests {
     }
 
     proptest! {
-        /// By its bits and not by its notation.
+        /// In both notations.
         #[test]
         fn mapped_addresses_are_their_ipv4(bits: u32) {
             let v4 = Ipv4Addr::from_bits(bits);

@@ -1,8 +1,8 @@
-//! Lower case.
+//! Normalises values to lower case.
 
 use super::NormalBytes;
 
-/// In lower case, by Unicode's rules for text and by ASCII's for other bytes.
+/// The value in lower case: by Unicode's rules if it is text, otherwise only ASCII letters.
 pub(super) fn lower(value: &[u8]) -> NormalBytes<'_> {
     if value.is_ascii() && !value.iter().any(u8::is_ascii_uppercase) {
         return NormalBytes::Borrowed(value);

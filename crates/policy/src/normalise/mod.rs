@@ -1,4 +1,4 @@
-//! Normalises attributes, so that one caller has one counter however it is spelled.
+//! Normalises attributes, so that all spellings of a value have one counter.
 
 mod ip;
 mod lower;
@@ -14,23 +14,23 @@ pub use path::path_in_normal_form;
 pub(crate) use path::{in_one_spelling, normal_path};
 pub(crate) use route::RouteTemplates;
 
-/// How an attribute is read.
+/// The form that the values of an attribute are normalised to.
 #[derive(Clone, Debug)]
 pub(crate) enum NormalForm {
-    /// As it is, byte by byte.
+    /// The value as it is, byte by byte.
     Text,
-    /// In lower case.
+    /// The value in lower case.
     Lower,
-    /// As an address; for IPv6, only this many bits.
+    /// An address; for IPv6, only its first bits.
     Ip { prefix: u8 },
-    /// As a path in normal form.
+    /// A path in normal form.
     Path(PathCase),
-    /// As the template that the path matches.
+    /// The template that the path matches.
     Route(RouteTemplates),
 }
 
 impl NormalForm {
-    /// The form in which attributes of this name are read by default.
+    /// The default form of attributes with this name.
     pub(crate) fn of(attribute: &str, case: PathCase) -> Self {
         match attribute {
             "ip" => Self::Ip { prefix: DEFAULT_PREFIX },
@@ -39,7 +39,7 @@ impl NormalForm {
         }
     }
 
-    /// Hands the value in this form to `part`, as one or more parts of a key.
+    /// Calls `part` with the value in this form, as one or more parts of a key.
     pub(crate) fn each_part(&self, value: &[u8], part: &mut impl FnMut(&[u8])) {
         match self {
             Self::Text => part(value),
@@ -50,7 +50,7 @@ impl NormalForm {
             }
             Self::Ip { prefix } => match IpAddress::read(value) {
                 Some(address) => address.each_part(*prefix, part),
-                // Not an address, but still a caller: each spelling is its own.
+                // Not an address, but still a caller: it counts byte by byte.
                 None => part(value),
             },
         }
@@ -79,7 +79,7 @@ impl NormalForm {
             Self::Ip { prefix } => {
                 match IpAddress::read(value) {
                     Some(address) => address.counted_text(*prefix),
-                    // Not to be mistaken for a network.
+                    // The mark distinguishes the text from a network.
                     None => format!("?{}", readable(value)),
                 }
             }
@@ -87,11 +87,11 @@ impl NormalForm {
     }
 }
 
-/// No template has this name: they begin with a slash.
+/// Not the name of a template: templates begin with a slash.
 const NO_ROUTE: &str = "*";
 
-/// Bytes that are not text are distinguished all the same: by their digits, after a character that
-/// no reader prints.
+/// The value as text. Bytes that are not text stay distinct: they become hex digits after a NUL, which
+/// does not occur in readable text.
 pub(crate) fn readable(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),
@@ -99,7 +99,7 @@ pub(crate) fn readable(value: &[u8]) -> String {
     }
 }
 
-/// A value in normal form: the original if it was normal already, otherwise a copy, which is on the
+/// A value in normal form: the original if it is normal already, otherwise a copy, which is on the
 /// stack unless it is long.
 pub(crate) enum NormalBytes<'a> {
     Borrowed(&'a [u8]),
@@ -115,5 +115,5 @@ impl AsRef<[u8]> for NormalBytes<'_> {
     }
 }
 
-/// One network of an ordinary subscriber, who has all addresses in it.
+/// Bits of an IPv6 address that count by default: an ordinary subscriber has a whole /64 network.
 pub(crate) const DEFAULT_PREFIX: u8 = 64;

@@ -9,7 +9,7 @@ use crate::settings::PathCase;
 
 /// The form in which paths are compared and counted: without query, dot segments, empty segments
 /// and trailing slash, and every character in one spelling. A proxy should also forward this form,
-/// so that nobody is counted for one path and served another.
+/// so that a request is never counted for one path and served another.
 ///
 /// Characters that may stand in a path stand for themselves, and all others are escaped. An escaped
 /// slash, percent sign or semicolon stays escaped: decoding it would change what the path means.
@@ -27,8 +27,7 @@ pub fn path_in_normal_form(path: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Without query and fragment; one spelling of each character; no empty segments, no dot segments, no
-/// trailing slash. In lower case where letter case does not matter.
+/// The normal form of [`path_in_normal_form`], in lower case if letter case does not matter.
 pub(crate) fn normal_path(value: &[u8], case: PathCase) -> NormalBytes<'_> {
     let end = value.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(value.len());
     let path = value.get(..end).unwrap_or_default();
@@ -42,11 +41,11 @@ pub(crate) fn normal_path(value: &[u8], case: PathCase) -> NormalBytes<'_> {
     NormalBytes::Owned(normal)
 }
 
-/// What the fast path can vouch for.
+/// Whether a path is certainly in normal form; `false` may only mean that the slow path must look.
 fn is_normal(path: &[u8], case: PathCase) -> bool {
     let mut before = 0;
     for &byte in path {
-        // A dot after a slash may be a dot segment; the slow path looks more closely.
+        // A dot after a slash may be a dot segment, which the slow path decides.
         let is_odd = !stands_for_itself(byte) || (before == b'/' && matches!(byte, b'/' | b'.'));
         if is_odd || (case == PathCase::Ignore && byte.is_ascii_uppercase()) {
             return false;
@@ -56,7 +55,7 @@ fn is_normal(path: &[u8], case: PathCase) -> bool {
     path.first() == Some(&b'/') && (path.len() == 1 || before != b'/')
 }
 
-/// Decodes what may stand in a path as it is, and escapes what may not.
+/// Decodes the characters that are allowed in a path, and escapes all others.
 pub(crate) fn in_one_spelling(path: &[u8]) -> SmallVec<[u8; 128]> {
     let mut spelled: SmallVec<[u8; 128]> = SmallVec::new();
     let mut rest = path;
@@ -65,7 +64,7 @@ pub(crate) fn in_one_spelling(path: &[u8]) -> SmallVec<[u8; 128]> {
             Some((value, tail)) => {
                 (value, stands_for_itself(value) && !matches!(value, b'/' | b';'), tail)
             }
-            // A percent sign without digits is nobody's escape: decoders leave it as it is.
+            // A percent sign without digits is not an escape: decoders leave it as it is.
             None => (*byte, stands_for_itself(*byte), tail),
         };
         if is_plain {
@@ -110,7 +109,7 @@ fn hex_digit(value: u8) -> u8 {
     char::from_digit(u32::from(value), 16).map_or(b'0', |digit| digit.to_ascii_uppercase() as u8)
 }
 
-/// Whether a byte may stand in a path: a slash, or what RFC 3986 calls a `pchar`.
+/// Whether a byte is allowed in a path unescaped: a slash, or a `pchar` of RFC 3986.
 const fn stands_for_itself(byte: u8) -> bool {
     PLAIN[byte as usize]
 }
@@ -200,9 +199,9 @@ mod tests {
             prop_assert_eq!(normal(&once), once);
         }
 
-        /// A service that decodes first and then resolves dots sees one path for two spellings only
-        /// if we do, or if a reader of requests refuses one of them: for an escaped slash or backslash,
-        /// or for one of the two semicolons.
+        /// Two spellings that are one path to a service that decodes first and then resolves dots have
+        /// one normal form here. The exceptions are refused elsewhere: escaped slashes, backslashes and
+        /// semicolons.
         #[test]
         fn attack_03_spellings_that_a_service_reads_alike_have_one_normal_form(
             path in "(/[a;:@.{ ]{0,3}){1,4}",

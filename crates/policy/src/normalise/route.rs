@@ -1,4 +1,4 @@
-//! Routes: many paths, one template.
+//! Route templates such as `/users/{id}`, which map many paths to one key.
 
 use crate::matcher::PathGlob;
 use crate::settings::PathCase;
@@ -11,7 +11,7 @@ pub(crate) struct RouteTemplates {
 }
 
 impl RouteTemplates {
-    /// For paths of which letter case matters, or not.
+    /// Creates an empty list, for paths with or without letter case.
     pub(crate) const fn new(case: PathCase) -> Self {
         Self { templates: Vec::new(), case }
     }
@@ -20,7 +20,7 @@ impl RouteTemplates {
         self.case
     }
 
-    /// Refuses anything that is not a template, and says why.
+    /// Adds a template. The error says what is wrong with it.
     pub(crate) fn push(&mut self, template: &str) -> Result<(), String> {
         let mut glob = String::new();
         let normal = template.trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! From text to a tree: bounded in depth, in values and in bytes, aliases included.
+//! Parses YAML into a tree with bounds on its depth, values and bytes, aliases included.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,8 +7,8 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, Span};
 use super::{ByteRange, SourceValue, YamlEntry, YamlNode, YamlValue};
 use crate::problem::ProblemReport;
 
-/// The one document of a source. `None` if it is not YAML, or could not be a configuration; the
-/// report says why.
+/// Parses the only document of a source. `None` if it is not YAML or exceeds a bound; the report says
+/// why.
 pub(crate) fn parse(report: &mut ProblemReport<'_>) -> Option<YamlNode> {
     let mut options = Options::default();
     options.block_nesting_limit = 2 * MAX_DEPTH;
@@ -55,7 +55,7 @@ struct YamlFrame {
     before: YamlWeight,
 }
 
-/// How much of the budget is used up.
+/// The size of a part of the tree, or of the whole tree so far.
 #[derive(Clone, Copy, Default)]
 struct YamlWeight {
     values: usize,
@@ -88,7 +88,7 @@ impl YamlBuilder {
                 let raw_tag = span.tag_span().and_then(|tag| tag.slice(text));
                 let value = match (tag, raw_tag) {
                     (None, _) => scalar(value.into_owned(), style),
-                    // To YAML, `!GET` is a tag on nothing; to people, it is a negation.
+                    // In YAML, `!GET` is a tag without a value; its author means a negation.
                     (Some(_), Some(raw)) if value.is_empty() => YamlValue::Text(raw.to_owned()),
                     (Some(_), raw) => return Err((at, no_tags(raw.unwrap_or("a tag")))),
                 };
@@ -138,7 +138,7 @@ impl YamlBuilder {
         if done.anchor != 0 {
             let weight = self.weight.minus(done.before);
             self.anchors.insert(done.anchor, (done.node.clone(), weight));
-            // The copy that is kept for its aliases counts too.
+            // The copy for aliases counts too.
             self.spend(&done.node.at, weight)?;
         }
         self.place(done.node, report)
@@ -167,7 +167,7 @@ impl YamlBuilder {
         report: &mut ProblemReport<'_>,
     ) -> Result<(), YamlProblem> {
         let Some((_, weight)) = self.anchors.get(&anchor) else {
-            return Err((at, "an alias within what it stands for".to_owned()));
+            return Err((at, "an alias inside the value that it refers to".to_owned()));
         };
         let weight = *weight;
         self.spend(&at, weight)?;
@@ -181,13 +181,13 @@ impl YamlBuilder {
             let most = format!("{MAX_VALUES} values and {} MiB of text", MAX_TEXT >> 20);
             return Err((
                 at.clone(),
-                format!("too much, with its aliases: expected at most {most}"),
+                format!("too large with its aliases: expected at most {most}"),
             ));
         }
         Ok(())
     }
 
-    /// Puts a complete value where it belongs.
+    /// Adds a complete value to its parent.
     fn place(&mut self, node: YamlNode, report: &mut ProblemReport<'_>) -> Result<(), YamlProblem> {
         let Some(parent) = self.open.last_mut() else {
             self.root = Some(node);
@@ -201,7 +201,7 @@ impl YamlBuilder {
                 } else {
                     report.add(
                         &name.at,
-                        format!("{:?} is here twice", crate::problem::brief(&name.value)),
+                        format!("{:?} occurs twice", crate::problem::brief(&name.value)),
                     );
                 }
             }

@@ -1,4 +1,4 @@
-//! Reads members of mappings, and reports what is not as expected.
+//! Reads the members of mappings, and reports unexpected ones.
 
 use super::{ByteRange, SourceValue, YamlEntry, YamlNode, YamlValue};
 use crate::problem::{ProblemReport, brief};
@@ -10,7 +10,7 @@ pub(crate) struct YamlFields<'n> {
 }
 
 impl<'n> YamlFields<'n> {
-    /// Reports anything that is not a mapping, and every unknown name.
+    /// Reads a mapping; reports any other value, and every unknown name.
     pub(crate) fn of(
         node: &'n YamlNode,
         what: &str,
@@ -34,7 +34,7 @@ impl<'n> YamlFields<'n> {
         (!entry.node.is_null()).then_some(&entry.node)
     }
 
-    /// The same, with a problem if it is missing.
+    /// The same, but a missing member is reported.
     pub(crate) fn required(
         &self,
         name: &str,
@@ -63,18 +63,18 @@ impl<'n> YamlFields<'n> {
         name: &str,
         report: &mut ProblemReport<'_>,
     ) -> Option<SourceValue<bool>> {
-        let spot = self.get(name).and_then(|node| text(node, "true or false", report))?;
-        match spot.value.as_str() {
-            "true" => Some(spot.map(|_| true)),
-            "false" => Some(spot.map(|_| false)),
+        let text = self.get(name).and_then(|node| text(node, "true or false", report))?;
+        match text.value.as_str() {
+            "true" => Some(text.map(|_| true)),
+            "false" => Some(text.map(|_| false)),
             other => {
-                report.add(&spot.at, format!("{:?}: expected true or false", brief(other)));
+                report.add(&text.at, format!("{:?}: expected true or false", brief(other)));
                 None
             }
         }
     }
 
-    /// Each of the items of a list.
+    /// The items of a list.
     pub(crate) fn list(
         &self,
         name: &str,

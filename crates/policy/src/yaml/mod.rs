@@ -1,7 +1,7 @@
-//! YAML as a tree that remembers where everything stood.
+//! YAML as a tree that remembers the place of every value.
 //!
-//! Deserialising into types stops at the first mistake. A tree lets the reader go on, and report
-//! all of them at once.
+//! Deserialising into types stops at the first mistake. A tree lets the reader continue, and report
+//! all mistakes in one run.
 
 mod builder;
 mod fields;

@@ -1,22 +1,22 @@
-//! The tree.
+//! The nodes of a YAML tree, with their places in the source.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// Bytes of the source.
+/// A range of bytes in the source.
 pub(crate) type ByteRange = Range<usize>;
 
-/// A value and where it stands.
+/// A node of the tree: a value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct YamlNode {
     pub(crate) at: ByteRange,
     pub(crate) value: YamlValue,
 }
 
-/// What YAML can say. Numbers and booleans stay text until somebody asks for one, so that
-/// `name: 42` and `name: on` mean what they look like.
+/// A YAML value. Numbers and booleans stay text until a reader expects one, so that `name: 42` and
+/// `name: on` are the texts that they look like.
 #[derive(Clone, Debug)]
 pub(crate) enum YamlValue {
     Null,
@@ -25,7 +25,7 @@ pub(crate) enum YamlValue {
     Map(Vec<YamlEntry>),
 }
 
-/// A name and its value.
+/// A member of a mapping: its name and its value.
 #[derive(Clone, Debug)]
 pub(crate) struct YamlEntry {
     pub(crate) name: SourceValue<String>,
@@ -33,7 +33,7 @@ pub(crate) struct YamlEntry {
 }
 
 impl YamlNode {
-    /// In words, for messages.
+    /// The kind of value in words, for messages.
     pub(crate) const fn kind(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "nothing",
@@ -58,7 +58,7 @@ impl YamlNode {
     }
 }
 
-/// Something that was written at a certain place.
+/// A value together with its place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceValue<T> {
     pub(crate) at: ByteRange,
@@ -75,7 +75,7 @@ impl<T> SourceValue<T> {
     }
 }
 
-/// To an editor, a place is invisible.
+/// The schema is that of the value alone.
 impl<T: JsonSchema> JsonSchema for SourceValue<T> {
     fn inline_schema() -> bool {
         true

@@ -1,4 +1,4 @@
-//! What a request costs, and who pays nothing.
+//! The costs of requests, and requests without limits.
 
 use tidegate_core::Cost;
 

@@ -1,4 +1,4 @@
-//! Who shares a counter with whom.
+//! Which requests share a counter.
 
 use tidegate_core::Cost;
 

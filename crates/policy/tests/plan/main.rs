@@ -1,4 +1,4 @@
-//! What requests owe under a plan.
+//! The charges of requests under a plan.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 

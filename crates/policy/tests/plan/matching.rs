@@ -21,7 +21,7 @@ policies:
     let api = [("path", "/api/x"), ("method", "HEAD"), ("user", ""), ("agent", "bot-7")];
     assert_eq!(owed(&plan, &api), ["api 100/1m 1", "not-health 1000/1s 1", "bots 1/1s 1"]);
     assert_eq!(owed(&plan, &[("path", "/health")]), [""; 0]);
-    // What is not there is not /health.
+    // A missing path is not /health.
     assert_eq!(owed(&plan, &[]), ["not-health 1000/1s 1"]);
 }
 

@@ -1,4 +1,4 @@
-//! What a plan carries along for others.
+//! The settings that a plan carries for other crates.
 
 use tidegate_core::Span;
 use tidegate_policy::{OnStoreError, PolicyMode, Precision};

@@ -1,5 +1,5 @@
-//! What an operator can do. Everything is logged: who, from where, what, to which policy, under which
-//! scope; a key only as its fingerprint.
+//! The actions of operators. Each is logged with the operator, their address and scope, the action, the
+//! policy, and the mark of the key.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::transport::http::HttpResponse;
 use crate::transport::http::diagnosis::wrong_member;
 use crate::transport::http::refusal::HttpRefusal;
 
-/// Who performs an action.
+/// The operator who performs an action.
 pub(super) struct AdminCaller<S> {
     pub(super) app: Arc<App<S>>,
     pub(super) scope: AdminScope,
-    /// A token's name or a certificate's subject.
+    /// The token's name or the certificate's subject.
     pub(super) who: String,
     pub(super) from: Option<IpAddr>,
 }
@@ -103,7 +103,7 @@ impl<S: Store + SharedSettings + 'static> AdminCaller<S> {
         self.unset(Amendment::Mode { policy, mode: PolicyMode::default() }).await
     }
 
-    /// Checks a change against the file in effect, and then tells all instances.
+    /// Checks an amendment against the file in effect, and then publishes it to all instances.
     async fn set(&self, amendment: Amendment, lasts: Span) -> Result<HttpResponse, HttpRefusal> {
         subject::policy(&self.app.limiter().plan(), amendment.policy())?;
         let (app, tried) = (Arc::clone(&self.app), amendment.clone());
@@ -130,9 +130,9 @@ impl<S: Store + SharedSettings + 'static> AdminCaller<S> {
     pub(super) async fn reset(&self, bytes: &[u8]) -> Result<HttpResponse, HttpRefusal> {
         let subject: AdminSubject = body::read(bytes)?;
         let plan = self.app.limiter().plan();
-        let owed = subject.owed(&plan, Cost::ONE)?;
-        self.app.limiter().reset(&owed).await.map_err(store_unavailable)?;
-        self.announce_restored("reset", &owed).await
+        let charges = subject.charges(&plan, Cost::ONE)?;
+        self.app.limiter().reset(&charges).await.map_err(store_unavailable)?;
+        self.announce_restored("reset", &charges).await
     }
 
     pub(super) async fn refund(&self, bytes: &[u8]) -> Result<HttpResponse, HttpRefusal> {
@@ -147,22 +147,23 @@ impl<S: Store + SharedSettings + 'static> AdminCaller<S> {
             )
         })?;
         let plan = self.app.limiter().plan();
-        let owed = subject.owed(&plan, cost)?;
-        self.app.limiter().refund(&owed).await.map_err(store_unavailable)?;
-        self.announce_restored("refund", &owed).await
+        let charges = subject.charges(&plan, cost)?;
+        self.app.limiter().refund(&charges).await.map_err(store_unavailable)?;
+        self.announce_restored("refund", &charges).await
     }
 
-    /// What was given back here is given back everywhere.
+    /// Makes all instances drop their cached denials, logs the action, and answers.
     async fn announce_restored(
         &self,
         what: &str,
-        owed: &RequestCharges<'_>,
+        charges: &RequestCharges<'_>,
     ) -> Result<HttpResponse, HttpRefusal> {
-        // If the board cannot be written, other instances find out a second later.
+        // If this fails, cached denials of other instances expire within a second.
         let _ = self.app.broadcast_forget().await;
         let mut policies: Vec<&str> = Vec::new();
-        for charge in 0..owed.charges().len() {
-            let (Some(policy), Some(subject)) = (owed.policy(charge), owed.subject(charge)) else {
+        for index in 0..charges.charges().len() {
+            let (Some(policy), Some(subject)) = (charges.policy(index), charges.subject(index))
+            else {
                 continue;
             };
             if policies.last() != Some(&policy.name()) {
@@ -171,11 +172,11 @@ impl<S: Store + SharedSettings + 'static> AdminCaller<S> {
                 self.log_action(what, &[("policy", policy.name()), ("key", &mark)]);
             }
         }
-        Ok(ok(&json!({ "policies": policies, "counters": owed.charges().len() })))
+        Ok(ok(&json!({ "policies": policies, "counters": charges.charges().len() })))
     }
 
-    /// Asks the task that follows the file and those that it names; the outcome is in the log and in the
-    /// status, too.
+    /// Requests a reload from the task that follows the configuration, and waits for its answer. The
+    /// outcome also appears in the log and in the status.
     pub(super) async fn reload(&self, admin: &AdminConfig) -> Result<HttpResponse, HttpRefusal> {
         let Some(reload) = admin.reload() else {
             let detail = "there is no file to reload: the server was started without --config";
@@ -184,7 +185,7 @@ impl<S: Store + SharedSettings + 'static> AdminCaller<S> {
         self.log_action("reload", &[]);
         let answer = reload.ask_and_wait().await;
         if let Some(problem) = self.app.reload_problem().filter(|_| answer.is_some()) {
-            let detail = format!("{problem}; what was in effect before it stays so");
+            let detail = format!("{problem}; the previous configuration stays in effect");
             return Err(HttpRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
         }
         let (reloads, refused) = self.app.reload_counts();
@@ -195,27 +196,27 @@ impl<S: Store + SharedSettings + 'static> AdminCaller<S> {
         };
         let read: Vec<_> = answer.read.iter().map(|path| path.display().to_string()).collect();
         let changed = answer.has_changed;
-        let said =
+        let body =
             json!({ "reloads": reloads, "refused": refused, "read": read, "changed": changed });
-        Ok(ok(&said))
+        Ok(ok(&body))
     }
 
-    /// Only the mark of a key is logged, under which it appears in peeks too.
+    /// Logs a change of an amendment. A key is logged by its mark, which peeks return as well.
     fn log_amendment(&self, what: &str, amendment: &Amendment) {
         let plan = self.app.limiter().plan();
-        let print = match amendment {
+        let subject = match amendment {
             Amendment::Override { policy, key, .. } => plan.override_subject(policy, key),
             Amendment::Mode { .. } => None,
         };
         let marks = self.app.metrics().top().marks();
-        let print = print.map(|print| marks.of(print));
+        let mark = subject.map(|subject| marks.of(subject));
         let mut fields = vec![("policy", amendment.policy())];
-        fields.extend(print.as_deref().map(|print| ("key", print)));
+        fields.extend(mark.as_deref().map(|mark| ("key", mark)));
         self.log_action(what, &fields);
     }
 
     fn log_action(&self, what: &str, fields: &[(&str, &str)]) {
-        let from = self.from.map_or_else(|| "a unix socket".to_owned(), |it| it.to_string());
+        let from = self.from.map_or_else(|| "a unix socket".to_owned(), |ip| ip.to_string());
         let (who, scope) = (self.who.as_str(), self.scope.name());
         let mut all = vec![("who", who), ("from", &*from), ("scope", scope), ("action", what)];
         all.extend(fields);
@@ -242,12 +243,12 @@ fn expiry(text: &str) -> Result<Span, HttpRefusal> {
         .parse()
         .map_err(|_| refused(&format!("a time such as 15m or 2h, at most {longest}")))?;
     if span.is_zero() || span > longest {
-        return Err(refused(&format!("more than nothing, at most {longest}")));
+        return Err(refused(&format!("a time above 0, at most {longest}")));
     }
     Ok(span)
 }
 
-/// The store has to answer for anything that all instances should know.
+/// A change that concerns all instances fails without the store.
 fn store_unavailable(error: StoreError) -> HttpRefusal {
     HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
 }

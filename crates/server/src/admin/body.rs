@@ -1,4 +1,4 @@
-//! The bodies that operators send: read, or refused with the member at fault, as for checks.
+//! Parses the JSON bodies of operators' requests, and names the member at fault in a refusal.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -10,7 +10,7 @@ use crate::transport::http::diagnosis::{
 use crate::transport::http::refusal::{HttpRefusal, brief};
 use crate::transport::http::request::read_object;
 
-/// What can be read from a body.
+/// A type that can be parsed from a body.
 pub(super) trait AdminBody: DeserializeOwned {
     const MEMBERS: &'static [BodyMember];
 }
@@ -22,7 +22,7 @@ pub(super) struct BodyMember {
     is_required: bool,
 }
 
-/// What a member may be.
+/// The type of a member.
 #[derive(Clone, Copy)]
 pub(super) enum MemberKind {
     Text,
@@ -31,7 +31,6 @@ pub(super) enum MemberKind {
     Limits,
 }
 
-/// A member that is required.
 pub(super) const fn required(name: &'static str, kind: MemberKind) -> BodyMember {
     BodyMember { name, kind, is_required: true }
 }
@@ -40,12 +39,12 @@ pub(super) const fn optional(name: &'static str, kind: MemberKind) -> BodyMember
     BodyMember { name, kind, is_required: false }
 }
 
-/// A body, or what is wrong with it.
+/// Parses a body, or explains what is wrong with it.
 pub(super) fn read<T: AdminBody>(body: &[u8]) -> Result<T, HttpRefusal> {
     read_object(body).map_err(|error| diagnose(T::MEMBERS, body, &error))
 }
 
-/// `unlimited` or `5/minute` alone, or a list, as in a file.
+/// One limit such as `unlimited` or `5/minute`, or a list of limits, as in a file.
 pub(super) fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -77,7 +76,7 @@ fn diagnose(expected: &[BodyMember], body: &[u8], error: &serde_json::Error) -> 
             }
         }
     }
-    match expected.iter().find(|it| it.is_required && !found.contains_key(it.name)) {
+    match expected.iter().find(|member| member.is_required && !found.contains_key(member.name)) {
         Some(BodyMember { name, kind, .. }) => {
             let detail = format!("`{name}` is missing: expected {}", kind.expected());
             HttpRefusal::invalid(Some(name), detail)
@@ -120,7 +119,7 @@ impl MemberKind {
     }
 }
 
-/// `policy, key and limits`.
+/// Joins names, such as `policy, key and limits`.
 fn listed(names: &[&str], last: &str) -> String {
     match names {
         [] => String::new(),

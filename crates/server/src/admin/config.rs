@@ -1,4 +1,4 @@
-//! Configuration of the admin listener.
+//! The configuration of the admin listener: who can use it, and what it shows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::tokens::{AdminExposedError, AdminScope, AdminTokens, AdminTokensError
 use crate::log::{self, LogLevel};
 use crate::{BoundAddress, ReloadRequest, StreamPeer};
 
-/// Who may use the admin listener, and what else it shows.
+/// The configuration of the admin listener: its tokens, and the settings that it shows.
 ///
 /// ```
 /// use tidegate_server::BoundAddress;
@@ -34,21 +34,21 @@ pub struct AdminConfig {
 }
 
 impl AdminConfig {
-    /// For a listener at this place. `knows_clients` says that every client that gets as far as a
-    /// request has presented the certificate of an operator; without tokens, such clients may do
-    /// everything. A certificate that makes somebody a client of the other listeners is not one.
+    /// The configuration of a listener at this address. `knows_clients` means that every client has
+    /// presented an operator's certificate; without tokens, such clients can do everything. A certificate
+    /// that clients of the other listeners have is not an operator's certificate.
     ///
     /// # Errors
     ///
-    /// If everybody on the network could use it.
+    /// If everybody on the network could use the listener.
     pub fn new(
-        place: impl Into<BoundAddress>,
+        address: impl Into<BoundAddress>,
         tokens: AdminTokens,
         knows_clients: bool,
     ) -> Result<Self, AdminExposedError> {
-        let place = place.into();
-        if tokens.is_empty() && !knows_clients && !place.is_local() {
-            return Err(AdminExposedError(place));
+        let address = address.into();
+        if tokens.is_empty() && !knows_clients && !address.is_local() {
+            return Err(AdminExposedError(address));
         }
         Ok(Self {
             tokens: ArcSwap::from_pointee(tokens),
@@ -59,20 +59,20 @@ impl AdminConfig {
         })
     }
 
-    /// Reads the tokens from this file again when it changes, so that they can be rotated. A file
-    /// that is wrong, or that has no tokens where it had some, changes nothing.
+    /// Reads the tokens from this file again when it changes, so that they can be rotated. An invalid
+    /// file changes nothing, and neither does one without tokens if there were some before.
     #[must_use]
     pub fn following(self, file: impl Into<PathBuf>) -> Self {
         Self { file: Some(file.into()), ..self }
     }
 
-    /// Where to request a reload.
+    /// Sets the handle with which operators request a reload.
     #[must_use]
     pub fn reloading(self, reload: ReloadRequest) -> Self {
         Self { reload: Some(reload), ..self }
     }
 
-    /// Something to show with the configuration, such as where the store is. Without secrets.
+    /// Adds a setting to show with the configuration, such as the store's address. Without secrets.
     #[must_use]
     pub fn setting(mut self, name: &str, value: impl Into<String>) -> Self {
         self.settings.push((name.to_owned(), value.into()));
@@ -87,7 +87,7 @@ impl AdminConfig {
         self.reload.as_ref()
     }
 
-    /// Whether everyone who can connect may do everything.
+    /// Whether every client that can connect can do everything.
     pub(super) fn is_open(&self) -> bool {
         self.tokens.load().is_empty()
     }
@@ -97,7 +97,7 @@ impl AdminConfig {
         self.is_open() && !self.knows_clients
     }
 
-    /// What a request with this token may do, and what the log calls its sender.
+    /// The scope of a request with this token, and the name of its sender in the log.
     pub(super) fn find(
         &self,
         token: Option<&[u8]>,
@@ -119,29 +119,31 @@ impl AdminConfig {
     /// Follows the tokens file forever.
     pub(super) async fn follow(&self) {
         let Some(file) = &self.file else { return std::future::pending().await };
-        let mut seen = changed(file);
-        let mut said: Option<AdminTokensError> = None;
+        let mut seen = version(file);
+        let mut reported: Option<AdminTokensError> = None;
         loop {
             sleep(LOOK_EVERY).await;
-            let now = changed(file);
+            let now = version(file);
             if now == seen {
                 continue;
             }
             match AdminTokens::read(file) {
                 Ok(tokens) if tokens.is_empty() && !self.is_open() => {
-                    let message = "a file without tokens: those before it stay in effect";
+                    let message =
+                        "admin tokens: no tokens in the file; the previous ones stay in effect";
                     log::emit(LogLevel::Warn, "tokens", message, &[]);
                 }
                 Ok(tokens) => {
                     self.tokens.store(Arc::new(tokens));
                     log::emit(LogLevel::Info, "tokens", "admin tokens: in effect", &[]);
-                    said = None;
+                    reported = None;
                 }
-                // While a file is being replaced it may be missing for a moment.
-                Err(error) if said.as_ref() != Some(&error) => {
-                    let message = format!("admin tokens: {error}; those before stay in effect");
+                // Repeats are left out: a file that is being replaced can be missing for a moment.
+                Err(error) if reported.as_ref() != Some(&error) => {
+                    let message =
+                        format!("admin tokens: {error}; the previous ones stay in effect");
                     log::emit(LogLevel::Warn, "tokens", &message, &[]);
-                    said = Some(error);
+                    reported = Some(error);
                 }
                 Err(_) => {}
             }
@@ -150,8 +152,8 @@ impl AdminConfig {
     }
 }
 
-/// What distinguishes one version of a file from the next.
-fn changed(file: &Path) -> Option<(std::time::SystemTime, u64)> {
+/// The modification time and size, which differ between versions of a file.
+fn version(file: &Path) -> Option<(std::time::SystemTime, u64)> {
     let metadata = std::fs::metadata(file).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }

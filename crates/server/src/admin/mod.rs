@@ -1,8 +1,8 @@
 //! The admin API for operators, on a listener of its own.
 //!
-//! It is on a loopback address, or requires a token, or its clients have presented a certificate:
-//! [`AdminConfig::new`] refuses everything else. Nothing here drops all counters, and keys are
-//! returned as fingerprints unless the server was told to show them.
+//! The listener is on a loopback address, requires a token, or requires a client certificate:
+//! [`AdminConfig::new`] refuses everything else. No action drops all counters, and keys are returned as
+//! marks unless the server is configured to show them.
 
 mod actions;
 mod body;
@@ -28,7 +28,7 @@ use crate::transport::http::HttpResponse;
 use crate::transport::http::connection::{self, HttpResponder};
 use crate::{App, Listener, ListenerConfig, ListenerKind, RefusalReason, StreamPeer, accept};
 
-/// What a connection needs.
+/// The state that all connections of the admin listener share.
 #[derive(Debug)]
 struct AdminContext<S> {
     app: Arc<App<S>>,

@@ -1,4 +1,4 @@
-//! Paths, methods, and who may use them.
+//! The routes of the admin API, the scopes they require, and the login of operators.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::transport::http::refusal::{HttpRefusal, brief};
 use crate::transport::http::{HttpResponse, body, route};
 use crate::{ListenerKind, StreamPeer};
 
-/// What can be asked for.
+/// An action of the admin API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AdminAction {
     Policies,
@@ -41,7 +41,7 @@ enum AdminAction {
 pub struct AdminRoute {
     /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// With `{name}` for the name of a policy.
+    /// The path, with `{name}` for the name of a policy.
     pub path: &'static str,
     /// The smallest scope that permits it.
     pub scope: AdminScope,
@@ -76,15 +76,15 @@ pub const ROUTES: &[AdminRoute] = &[
     at("GET", "/metrics", AdminScope::Read, AdminAction::Metrics),
 ];
 
-/// Every request is answered, whatever it is.
+/// Answers a request.
 pub(super) async fn answer<S: Store + SharedSettings + 'static>(
     admin: &AdminContext<S>,
     peer: &StreamPeer,
     request: Request<Incoming>,
 ) -> HttpResponse {
     let (head, body) = request.into_parts();
-    // Whoever is refused has been heard out: an answer that comes over HTTP/2 while a client still
-    // sends is lost on some of them.
+    // The body is read even if the request is then refused: some HTTP/2 clients lose an answer that
+    // arrives while they still send.
     let body = match body::read(body, &admin.config).await {
         Ok(body) => body,
         Err(refusal) => return refusal.into(),
@@ -99,7 +99,7 @@ pub(super) async fn answer<S: Store + SharedSettings + 'static>(
     };
     if scope < route.scope {
         let (has, needs) = (scope.name(), route.scope.name());
-        let detail = format!("this token is good for {has}: expected one for {needs}");
+        let detail = format!("this token has scope {has}: expected scope {needs}");
         return HttpRefusal::new(StatusCode::FORBIDDEN, detail).into();
     }
     if let Some(refusal) = refuse_browser_page(route, &head) {
@@ -127,26 +127,26 @@ pub(super) async fn answer<S: Store + SharedSettings + 'static>(
     outcome.unwrap_or_else(HttpResponse::from)
 }
 
-/// Why a change is not made: a page in a browser may have asked for it, with the certificate or from
-/// the address of somebody who did not mean to.
+/// Refuses a change that a web page may have sent from an operator's browser, with the operator's
+/// certificate or address but without their intent.
 fn refuse_browser_page(route: &AdminRoute, head: &Parts) -> Option<HttpRefusal> {
     if route.method == "GET" {
         return None;
     }
     if is_cross_site(&head.headers, host(&head.uri, &head.headers)) {
-        let detail = "a page of another site has sent this: expected no Origin and no \
+        let detail = "a page of another site sent this request: expected no Origin and no \
                       Sec-Fetch-Site, or those of this server";
         return Some(HttpRefusal::new(StatusCode::FORBIDDEN, detail));
     }
     if !is_json(&head.headers) {
-        let detail = "changes are made only for Content-Type: application/json, which a page in a \
-                      browser cannot send";
+        let detail = "a change requires Content-Type: application/json, which a page in a browser \
+                      cannot send";
         return Some(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     None
 }
 
-/// Who the caller is and what they may do, before anything is said about what exists.
+/// The scope and name of the caller. Checked first, so that a stranger does not learn which routes exist.
 fn login<S: Store>(
     admin: &AdminContext<S>,
     peer: &StreamPeer,
@@ -154,15 +154,15 @@ fn login<S: Store>(
 ) -> Result<(AdminScope, String), Box<HttpResponse>> {
     let host = host(&head.uri, &head.headers);
     if admin.admin.trusts_the_machine() && !host.is_none_or(is_loopback_host) {
-        let detail = "without a token only names of this machine are answered: expected \
-                      Host: localhost, or a loopback address";
+        let detail = "without a token, Host must name this machine: expected Host: localhost, or a \
+                      loopback address";
         return Err(Box::new(HttpRefusal::new(StatusCode::FORBIDDEN, detail).into()));
     }
     let given = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let token = given.and_then(|given| bearer(given).ok().flatten());
     let logins = admin.app.logins();
     if let Some(wait) = token.and_then(|_| logins.wait(ListenerKind::Admin, peer.address)) {
-        let detail = "too many wrong tokens from this address: expected a pause";
+        let detail = "too many wrong tokens from this address: retry later";
         let mut response =
             HttpResponse::from(HttpRefusal::new(StatusCode::TOO_MANY_REQUESTS, detail));
         let seconds = wait.as_secs().saturating_add(1);
@@ -174,7 +174,7 @@ fn login<S: Store>(
             None => "no token: expected Authorization: Bearer TOKEN",
             Some(_) => {
                 logins.record_failure(ListenerKind::Admin, peer.address);
-                "this token is not known"
+                "unknown token"
             }
         };
         let mut response = HttpResponse::from(HttpRefusal::new(StatusCode::UNAUTHORIZED, detail));
@@ -215,7 +215,7 @@ fn no_such_path(path: &str) -> HttpResponse {
     HttpRefusal::new(StatusCode::NOT_FOUND, detail).into()
 }
 
-/// What stands in place of `{name}`, if a path has this form; empty if the form has no name.
+/// The name in place of `{name}`, if a path has this form; empty if the form has no name.
 fn name_in(path: &str, form: &str) -> Option<String> {
     let (mut path, mut form) = (path.split('/'), form.split('/'));
     let mut name = String::new();
@@ -229,7 +229,7 @@ fn name_in(path: &str, form: &str) -> Option<String> {
     }
 }
 
-/// Without its percent-encoding; `None` if that is not text.
+/// Decodes percent-encoding; `None` if the result is not UTF-8.
 fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();

@@ -1,7 +1,7 @@
-//! A configuration without its secrets.
+//! Masks passwords in a configuration before it is shown.
 
-/// The text, with anything that looks like a login in an address hidden: `redis://user:***@host`.
-/// It hides too much rather than too little.
+/// Masks everything that looks like a password in a URL: `redis://user:***@host`. Masks too much rather
+/// than too little.
 pub(super) fn mask_secrets(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -27,7 +27,7 @@ fn without_login(address: &str) -> String {
     user + &without_parameters(host)
 }
 
-/// For parameters whose name has to do with a password, hides the value up to the next one.
+/// Masks the values of parameters whose names contain `pass`.
 fn without_parameters(address: &str) -> String {
     let shown = |piece: &str| {
         let name = piece.to_ascii_lowercase().find("pass")?;

@@ -1,4 +1,4 @@
-//! The caller that an operator means.
+//! The subject of an operator's action: whose counters it concerns.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use tidegate::{Attributes, Cost, Plan, RequestCharges};
 use super::body::{AdminBody, BodyMember, MemberKind, optional};
 use crate::transport::http::refusal::{HttpRefusal, with_valid_cost};
 
-/// A policy and a key, a policy and attributes, or attributes alone.
+/// The subject of an action: a policy and a key, a policy and attributes, or attributes alone.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AdminSubject {
@@ -31,13 +31,13 @@ impl AdminBody for AdminSubject {
 }
 
 impl AdminSubject {
-    /// What they owe for `cost`, under the policies that are meant.
-    pub(super) fn owed<'p>(
+    /// The subject's charges for `cost`, under the policy given or all that apply.
+    pub(super) fn charges<'p>(
         &self,
         plan: &'p Plan,
         cost: Cost,
     ) -> Result<RequestCharges<'p>, HttpRefusal> {
-        let owed = match (&self.policy, &self.key) {
+        let charges = match (&self.policy, &self.key) {
             (Some(name), key) => {
                 let policy = policy(plan, name)?;
                 let mut given = SubjectAttributes(&self.attributes, None);
@@ -58,13 +58,13 @@ impl AdminSubject {
                 ));
             }
         };
-        match owed {
-            Some(owed) if !owed.is_empty() || owed.unlimited_by().is_some() => {
-                with_valid_cost(owed, "attributes.")
+        match charges {
+            Some(charges) if !charges.is_empty() || charges.unlimited_by().is_some() => {
+                with_valid_cost(charges, "attributes.")
             }
             _ => Err(HttpRefusal::invalid(
                 Some("attributes"),
-                "no limit applies: expected a policy that is on, and the attributes of its key",
+                "no limit applies: expected a policy whose mode is not off, and the attributes of its key",
             )),
         }
     }
@@ -80,7 +80,7 @@ impl Attributes for SubjectAttributes<'_> {
     }
 }
 
-/// The policy with this name, or which ones there are instead.
+/// The policy with this name, or a refusal that lists the policies that exist.
 pub(super) fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, HttpRefusal> {
     plan.policy(name).ok_or_else(|| {
         HttpRefusal::unknown_policy(name, plan.policies().iter().map(PlannedPolicy::name))

@@ -1,4 +1,4 @@
-//! Who may do what: tokens with scopes, and the address they are used on.
+//! Admin tokens: their scopes, their file format, and their comparison in constant time.
 
 use std::fmt;
 use std::path::Path;
@@ -7,10 +7,10 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 use crate::BoundAddress;
 
-/// What a token permits. Each scope includes those before it.
+/// The scope of a token. Each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdminScope {
-    /// Looking.
+    /// Read access.
     Read,
     /// Actions on individual keys: resets, refunds, overrides.
     Write,
@@ -19,7 +19,7 @@ pub enum AdminScope {
 }
 
 impl AdminScope {
-    /// All of them, smallest first.
+    /// All scopes, smallest first.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
 
     /// The name in a tokens file.
@@ -55,12 +55,12 @@ struct AdminToken {
     text: PaddedToken,
 }
 
-/// Padded, so that all take equally long to compare.
+/// A token that is padded, so that all tokens take equally long to compare.
 type PaddedToken = [u8; LONGEST];
 
 impl AdminTokens {
-    /// A scope, a token and perhaps a name on each line: `write TOKEN name=support`. Anything after a `#`
-    /// is a comment.
+    /// Parses a list of tokens. Each line has a scope, a token and optionally a name: `write TOKEN
+    /// name=support`. Anything after a `#` is a comment.
     pub fn parse(text: &str) -> Result<Self, AdminTokensError> {
         let mut tokens = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -74,8 +74,8 @@ impl AdminTokens {
             };
             let Some(scope) = AdminScope::ALL.into_iter().find(|known| known.name() == scope)
             else {
-                let expected = "a scope that is none: expected read, write or admin";
-                return Err(AdminTokensError::at(number, expected));
+                let problem = "unknown scope: expected read, write or admin";
+                return Err(AdminTokensError::at(number, problem));
             };
             if !(SHORTEST..=LONGEST).contains(&token.len()) {
                 let (length, range) = (token.len(), format!("{SHORTEST} to {LONGEST}"));
@@ -93,7 +93,7 @@ impl AdminTokens {
         Ok(Self(tokens))
     }
 
-    /// From a file, which nobody else should be able to read.
+    /// Reads a file, which other users should not be able to read.
     pub fn read(path: &Path) -> Result<Self, AdminTokensError> {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text),
@@ -106,19 +106,19 @@ impl AdminTokens {
         self.0.is_empty()
     }
 
-    /// What a token permits, and the name of its holder. All are compared, so that timing reveals
+    /// The scope of a token, and the name of its holder. Compares with all tokens, so that timing reveals
     /// nothing about any of them.
     pub(super) fn find(&self, given: &[u8]) -> Option<(AdminScope, &str)> {
         let fits = given.len() <= LONGEST;
         let given = padded(given);
         let (mut found, mut place) = (0_u8, 0_u8);
-        // At most 64 of them.
+        // At most 64 tokens, so a byte can count them.
         for (index, token) in (1_u8..).zip(&self.0) {
             let number = token.scope as u8 + 1;
             let is_more = u8::from(number > found);
-            let is_it = token.text.ct_eq(&given) & subtle::Choice::from(is_more);
-            found.conditional_assign(&number, is_it);
-            place.conditional_assign(&index, is_it);
+            let is_match = token.text.ct_eq(&given) & subtle::Choice::from(is_more);
+            found.conditional_assign(&number, is_match);
+            place.conditional_assign(&index, is_match);
         }
         let token = self.0.get(usize::from(place).checked_sub(1)?).filter(|_| fits)?;
         Some((token.scope, &token.name))
@@ -152,8 +152,7 @@ impl AdminTokensError {
 )]
 pub struct AdminExposedError(pub(super) BoundAddress);
 
-/// The word says what it is, so that nobody writes a token where a name belongs, and finds it in the
-/// log.
+/// Parses `name=NAME`. The prefix keeps a token in the wrong place from being logged as a name.
 fn name_of(word: &str, line: usize) -> Result<String, AdminTokensError> {
     let Some(name) = word.strip_prefix("name=") else {
         return Err(AdminTokensError::at(line, EXPECTED));
@@ -161,15 +160,12 @@ fn name_of(word: &str, line: usize) -> Result<String, AdminTokensError> {
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
     if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(is_fit) {
         let range = format!("1 to {LONGEST_NAME} letters, digits, or one of . _ - @");
-        return Err(AdminTokensError::at(
-            line,
-            format!("a name that is not one: expected {range}"),
-        ));
+        return Err(AdminTokensError::at(line, format!("invalid name: expected {range}")));
     }
     Ok(name.to_owned())
 }
 
-/// Zeros at the end: no token contains any.
+/// Pads a token with zeros, which no token contains.
 fn padded(token: &[u8]) -> PaddedToken {
     let mut padded = [0; LONGEST];
     padded.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
@@ -181,7 +177,7 @@ const SHORTEST: usize = 24;
 const LONGEST: usize = 128;
 const LONGEST_NAME: usize = 32;
 const MOST: usize = 64;
-const EXPECTED: &str = "expected a scope and a token, and perhaps name=NAME";
+const EXPECTED: &str = "expected a scope, a token, and optionally name=NAME";
 
 #[cfg(test)]
 mod tests {
@@ -214,17 +210,14 @@ read  cccccccccccccccccccccccccccccccc
     fn what_is_wrong_with_a_file_is_said_without_its_tokens() {
         let secret = "x".repeat(40);
         for (text, expected) in [
-            (
-                format!("root {secret}"),
-                "line 1: a scope that is none: expected read, write or admin",
-            ),
+            (format!("root {secret}"), "line 1: unknown scope: expected read, write or admin"),
             (
                 format!("\nread {secret} {secret}"),
-                "line 2: expected a scope and a token, and perhaps name=NAME",
+                "line 2: expected a scope, a token, and optionally name=NAME",
             ),
             (
                 format!("read {secret} name=a/b"),
-                "line 1: a name that is not one: expected 1 to 32 letters, digits, or one of . _ - @",
+                "line 1: invalid name: expected 1 to 32 letters, digits, or one of . _ - @",
             ),
             (
                 format!("read {}", "x".repeat(129)),

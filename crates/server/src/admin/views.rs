@@ -1,4 +1,4 @@
-//! What an operator can look at.
+//! The read-only views of the admin API: policies, peeks, overrides, top keys, status and configuration.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -38,37 +38,37 @@ pub(super) fn policy<S: Store>(app: &App<S>, name: &str) -> Result<HttpResponse,
     Ok(ok(&policy_status(app, &app.overflows(), policy)))
 }
 
-/// What a request would find, and the name that the key has elsewhere.
+/// The decision that a request would get now, and the marks of its keys.
 pub(super) async fn peek<S: Store>(
     app: &App<S>,
     bytes: &[u8],
 ) -> Result<HttpResponse, HttpRefusal> {
     let subject: AdminSubject = read(bytes)?;
     let plan = app.limiter().plan();
-    let owed = subject.owed(&plan, Cost::PEEK)?;
-    // Bypasses the counters: an operator's peek is not traffic.
-    let decision = app.limiter().decide(&owed).await;
+    let charges = subject.charges(&plan, Cost::PEEK)?;
+    // Not `App::decide`, which would count it: an operator's peek is not traffic.
+    let decision = app.limiter().decide(&charges).await;
     let marks = app.metrics().top().marks();
-    let keys: Map<String, Value> = (0..owed.charges().len())
-        .filter_map(|charge| {
-            let name = owed.policy(charge)?.name().to_owned();
-            Some((name, marks.of(owed.subject(charge)?).into()))
+    let keys: Map<String, Value> = (0..charges.charges().len())
+        .filter_map(|index| {
+            let name = charges.policy(index)?.name().to_owned();
+            Some((name, marks.of(charges.subject(index)?).into()))
         })
         .collect();
-    let answer = RateLimitAnswer::of_charges(&owed, &decision);
+    let answer = RateLimitAnswer::of_charges(&charges, &decision);
     Ok(ok(&json!({ "keys": keys, "decision": answer_body(&answer) })))
 }
 
 pub(super) fn overrides<S: Store>(app: &App<S>) -> HttpResponse {
     let now = app.metrics().now();
-    let status = |posted: ActiveAmendment| {
-        let policy = posted.amendment.policy().to_owned();
-        let (key, limits, mode) = match posted.amendment {
+    let status = |active: ActiveAmendment| {
+        let policy = active.amendment.policy().to_owned();
+        let (key, limits, mode) = match active.amendment {
             Amendment::Override { key, limits, .. } => (Some(key), limits, None),
             Amendment::Mode { mode, .. } => (None, Vec::new(), Some(mode.name().to_owned())),
         };
-        let expires_in_secs = posted.until.since(now).as_secs_ceil();
-        AmendmentStatus { policy, key, limits, mode, expires_in_secs, problem: posted.problem }
+        let expires_in_secs = active.until.since(now).as_secs_ceil();
+        AmendmentStatus { policy, key, limits, mode, expires_in_secs, problem: active.problem }
     };
     let list: Vec<_> = app.amendments().into_iter().map(status).collect();
     ok(&json!({ "overrides": list }))
@@ -136,13 +136,13 @@ fn timing(durations: &HistogramSnapshot) -> TimingHistogram {
     TimingHistogram { bounds_nanos: Histogram::BOUNDS.to_vec(), counts: durations.counts.to_vec() }
 }
 
-/// Those with the most decisions first, and how many are left out.
+/// The policies with the most decisions first, and how many are left out.
 fn busiest_policies<S: Store>(app: &App<S>, most: usize) -> (Vec<PolicyStatus>, usize) {
     let plan = app.limiter().plan();
     let mut all: Vec<_> =
         plan.policies().iter().map(|policy| (decision_count(app, policy.name()), policy)).collect();
-    // Stable: policies that nobody asks stay in the order of the file.
-    all.sort_by_key(|(asked, _)| std::cmp::Reverse(*asked));
+    // A stable sort: unused policies stay in the order of the file.
+    all.sort_by_key(|(decisions, _)| std::cmp::Reverse(*decisions));
     let overflows = app.overflows();
     let status = |policy| policy_status(app, &overflows, policy);
     let shown = all.iter().take(most).map(|(_, policy)| status(policy)).collect();

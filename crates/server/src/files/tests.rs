@@ -1,3 +1,5 @@
+//! Following files through all the ways in which they are written, replaced and moved.
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
@@ -10,39 +12,39 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A file that is followed, by what is reported alone: nobody looks anyway.
+/// A file that is followed by events alone, without periodic checks.
 struct Followed {
-    /// What was in the file, look by look.
+    /// The contents of the file, read by read.
     looks: UnboundedReceiver<String>,
-    asked: Arc<Notify>,
+    request: Arc<Notify>,
     task: AbortHandle,
 }
 
 impl Followed {
-    /// Follows a file, and has looked at it.
+    /// Follows a file, and waits until it was read once.
     async fn new(path: &Path) -> Self {
-        let (said, looks) = unbounded_channel();
-        let (asked, of) = (Arc::new(Notify::new()), path.to_owned());
+        let (reads, looks) = unbounded_channel();
+        let (request, file) = (Arc::new(Notify::new()), path.to_owned());
         let look = move |(), is_whole: &dyn Fn() -> bool| {
-            let text = fs::read_to_string(&of).unwrap_or_default();
+            let text = fs::read_to_string(&file).unwrap_or_default();
             if is_whole() {
-                drop(said.send(text));
+                drop(reads.send(text));
             }
         };
         let paths = vec![path.to_owned()];
-        let following = try_follow((), move |()| paths.clone(), Arc::clone(&asked), NEVER, look);
+        let following = try_follow((), move |()| paths.clone(), Arc::clone(&request), NEVER, look);
         let task = tokio::spawn(following).abort_handle();
-        let mut followed = Self { looks, asked, task };
+        let mut followed = Self { looks, request, task };
         followed.look().await;
         followed
     }
 
-    /// What is seen next.
+    /// The next contents that were read.
     async fn look(&mut self) -> String {
         timeout(LONG, self.looks.recv()).await.unwrap().unwrap()
     }
 
-    /// All that is seen until this is.
+    /// All contents that were read, up to and including `last`.
     async fn until(&mut self, last: &str) -> Vec<String> {
         let mut seen = vec![self.look().await];
         while seen.last().is_none_or(|it| it != last) {
@@ -75,7 +77,7 @@ async fn a_file_that_stays_as_it_is_is_not_read_whatever_happens_beside_it() {
     }
     fs::write(&file, "two").unwrap();
     assert_eq!(followed.until("two").await, ["two"]);
-    followed.asked.notify_one();
+    followed.request.notify_one();
     assert_eq!(followed.look().await, "two");
 }
 
@@ -84,7 +86,7 @@ async fn nobody_sees_half_of_a_file_however_slowly_it_is_written() {
     let scratch = Scratch::new();
     let file = scratch.write("limits.yaml", "0-first-0-second");
     let mut followed = Followed::new(&file).await;
-    // Also slower than any two looks are apart.
+    // The longest pauses exceed the time between two checks.
     for (turn, pause) in [0, 5, 5, 15, 50, 200].into_iter().enumerate() {
         let mut writer = File::create(&file).unwrap();
         sleep(Duration::from_millis(pause)).await;
@@ -114,7 +116,7 @@ async fn a_file_that_is_written_all_the_time_is_seen_in_the_end() {
     let mut followed = Followed::new(&file).await;
     let is_seen = Arc::new(AtomicBool::new(false));
     let (mut out, may_end) = (File::create(&file).unwrap(), Arc::clone(&is_seen));
-    // A thread that nobody waits for: a test that fails has an end too.
+    // A detached thread, so that a failing test ends too.
     std::thread::spawn(move || {
         while !may_end.load(Ordering::Relaxed) {
             out.write_all(b"x").unwrap();
@@ -134,7 +136,7 @@ async fn a_file_may_be_replaced_in_any_way() {
     let beside = |name: &str, text: &str| scratch.write(name, text);
     let ways: [&dyn Fn(&str); 5] = [
         &|text| fs::rename(beside("new", text), &file).unwrap(),
-        // As editors do that keep the old one.
+        // Like an editor that keeps a backup.
         &|text| {
             fs::rename(&file, scratch.file("limits.yaml~")).unwrap();
             fs::write(&file, text).unwrap();
@@ -201,9 +203,9 @@ async fn a_directory_may_go_and_come_again() {
             1 => fs::remove_dir_all(&outer).unwrap(),
             2 => fs::rename(&inner, away).unwrap(),
             _ => {
-                // Nobody reports this: it shows when somebody looks.
+                // No event reports this: only a check finds it.
                 fs::rename(&outer, away).unwrap();
-                followed.asked.notify_one();
+                followed.request.notify_one();
             }
         }
         if turn > 3 {

@@ -1,4 +1,4 @@
-//! Watches the directories in which a change of a file shows.
+//! Watches the directories of files, including those of symbolic links on the way to them.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,10 +15,10 @@ use tokio::sync::Notify;
 pub(super) struct DirectoryWatch {
     watcher: Option<RecommendedWatcher>,
     covered: Vec<WatchedDirectory>,
-    signs: Arc<Mutex<WatchEvents>>,
+    events: Arc<Mutex<WatchEvents>>,
 }
 
-/// A directory, and which one it is.
+/// A directory, by its path and its device and inode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct WatchedDirectory {
     path: PathBuf,
@@ -26,12 +26,12 @@ struct WatchedDirectory {
 }
 
 impl DirectoryWatch {
-    /// Notifies `changed` when a file that is covered may have changed.
+    /// Notifies `changed` when a covered file may have changed.
     pub(super) fn new(changed: &Arc<Notify>) -> Self {
-        let signs = Arc::new(Mutex::new(WatchEvents::default()));
-        let (changed, seen) = (Arc::clone(changed), Arc::clone(&signs));
-        let tell = move |event: notify::Result<Event>| {
-            // The file system is asked before anything is locked: it may hang.
+        let events = Arc::new(Mutex::new(WatchEvents::default()));
+        let (changed, seen) = (Arc::clone(changed), Arc::clone(&events));
+        let on_event = move |event: notify::Result<Event>| {
+            // The file system is accessed before the lock is taken, because it can hang.
             let means_a_change = |event: Event| {
                 let begins = begins_to_be_written(&event);
                 seen.lock().is_change(&event, begins)
@@ -40,22 +40,22 @@ impl DirectoryWatch {
                 changed.notify_one();
             }
         };
-        // If nothing can be watched, looking periodically has to do.
-        Self { watcher: notify::recommended_watcher(tell).ok(), covered: Vec::new(), signs }
+        // Without a watcher, the periodic checks have to suffice.
+        Self { watcher: notify::recommended_watcher(on_event).ok(), covered: Vec::new(), events }
     }
 
-    /// Whether somebody is writing one of the files.
+    /// Whether a program is writing one of the files.
     pub(super) fn has_writer(&self) -> bool {
-        !self.signs.lock().written.is_empty()
+        !self.events.lock().written.is_empty()
     }
 
-    /// Watches all places in which a change of these files may show up.
+    /// Watches every directory whose events can mean a change of these files.
     pub(super) fn cover(&mut self, paths: &[PathBuf]) {
-        // A directory may come while the one above it is not watched yet: look once more.
+        // A directory may be created before its parent is watched: check again.
         for _ in 0..ATTEMPTS {
             let (wanted, names) = (directories(paths), names(paths));
-            let gone = self.signs.lock().expect_of(names, &wanted);
-            self.covered.retain(|it| !gone.contains(&it.path));
+            let gone = self.events.lock().expect_of(names, &wanted);
+            self.covered.retain(|directory| !gone.contains(&directory.path));
             if self.covered == wanted {
                 return;
             }
@@ -66,12 +66,12 @@ impl DirectoryWatch {
     fn watch(&mut self, wanted: Vec<WatchedDirectory>) {
         let Some(watcher) = &mut self.watcher else { return };
         let (kept, left): (Vec<_>, Vec<_>) =
-            self.covered.drain(..).partition(|it| wanted.contains(it));
+            self.covered.drain(..).partition(|directory| wanted.contains(directory));
         for directory in left {
             let _ = watcher.unwatch(&directory.path);
         }
-        for new in wanted.iter().filter(|it| !kept.contains(it)) {
-            // What has gone may still be watched under this name, wherever it is now.
+        for new in wanted.iter().filter(|directory| !kept.contains(directory)) {
+            // A directory that was moved away may still be watched under this name.
             let _ = watcher.unwatch(&new.path);
             let _ = watcher.watch(&new.path, RecursiveMode::NonRecursive);
         }
@@ -79,29 +79,29 @@ impl DirectoryWatch {
     }
 }
 
-/// What was reported about the files.
+/// The state of the files according to the events so far.
 #[derive(Debug, Default)]
 struct WatchEvents {
-    /// By the names under which they are watched.
+    /// The paths under which events report the files.
     files: Vec<PathBuf>,
-    /// Those that were written, and not closed yet.
+    /// Files that were written, and not closed yet.
     written: Vec<PathBuf>,
     directories: Vec<PathBuf>,
-    /// Those that were deleted or moved away. One that is made again is another, even if it has
-    /// the same number.
+    /// Directories that were deleted or moved away. One that is created again must be watched again,
+    /// even if it gets the same inode.
     gone: Vec<PathBuf>,
 }
 
 impl WatchEvents {
-    /// From now on, of these. Returns which directories have gone.
+    /// Replaces the files and directories to watch. Returns the directories that have gone.
     fn expect_of(&mut self, files: Vec<PathBuf>, directories: &[WatchedDirectory]) -> Vec<PathBuf> {
         self.files = files;
-        self.directories = directories.iter().map(|it| it.path.clone()).collect();
+        self.directories = directories.iter().map(|directory| directory.path.clone()).collect();
         std::mem::take(&mut self.gone)
     }
 
-    /// Whether one of the files may be another now. That a file was read means nothing: it was
-    /// probably us. `begins` says that one has come to be written.
+    /// Whether an event means that one of the files may have changed. Reads mean nothing: they are
+    /// probably our own. `begins` means that a file was created to be written.
     fn is_change(&mut self, event: &Event, begins: bool) -> bool {
         let is_ours = self.files.iter().any(|file| event.paths.contains(file));
         match event.kind {
@@ -115,7 +115,7 @@ impl WatchEvents {
                 is_ours
             }
             EventKind::Modify(ModifyKind::Metadata(_)) => is_ours,
-            // Whatever comes or goes may be a link on the way to a file.
+            // Anything that is created or removed may be a link on the way to a file.
             EventKind::Create(_) => {
                 if begins {
                     self.open(event);
@@ -131,7 +131,7 @@ impl WatchEvents {
         }
     }
 
-    /// Only where the end is reported too can one wait for it.
+    /// Marks files as being written. Only inotify also reports the close, so only there is it awaited.
     fn open(&mut self, event: &Event) {
         if RecommendedWatcher::kind() == WatcherKind::Inotify {
             self.close(event);
@@ -141,7 +141,7 @@ impl WatchEvents {
     }
 
     fn close(&mut self, event: &Event) {
-        // Some events were lost.
+        // Events were lost, perhaps the one that closed a file.
         if event.need_rescan() {
             self.written.clear();
         }
@@ -149,44 +149,43 @@ impl WatchEvents {
     }
 }
 
-/// Whether a file has just come that was opened to be written, and is not a link to one that was
-/// there before.
+/// Whether the event is the creation of a file to be written, and not of a link to an existing file.
 fn begins_to_be_written(event: &Event) -> bool {
-    let is_new = |it: Metadata| it.is_file() && it.nlink() == 1;
+    let is_new = |metadata: Metadata| metadata.is_file() && metadata.nlink() == 1;
     matches!(event.kind, EventKind::Create(_))
         && event.paths.iter().all(|path| path.symlink_metadata().is_ok_and(is_new))
 }
 
-/// The directories of these paths, those that they lead to, and those of links on the way there.
+/// The directories of these paths, of the files they resolve to, and of links on the way there.
 fn directories(paths: &[PathBuf]) -> Vec<WatchedDirectory> {
-    let led_to = paths.iter().filter_map(|path| path.canonicalize().ok());
+    let targets = paths.iter().filter_map(|path| path.canonicalize().ok());
     let links = paths.iter().flat_map(|path| path.ancestors()).filter(|path| path.is_symlink());
-    let places = paths.iter().cloned().chain(led_to).chain(links.map(Path::to_owned));
-    let mut directories: Vec<_> = places.filter_map(|path| directory(&path)).collect();
+    let all = paths.iter().cloned().chain(targets).chain(links.map(Path::to_owned));
+    let mut directories: Vec<_> = all.filter_map(|path| directory(&path)).collect();
     directories.sort_unstable();
     directories.dedup();
     directories
 }
 
-/// The names under which changes of these files are reported.
+/// The paths under which events report these files.
 fn names(paths: &[PathBuf]) -> Vec<PathBuf> {
-    let led_to = paths.iter().filter_map(|path| path.canonicalize().ok());
+    let targets = paths.iter().filter_map(|path| path.canonicalize().ok());
     let named = |path: &PathBuf| Some(directory(path)?.path.join(path.file_name()?));
-    let mut names: Vec<_> = led_to.chain(paths.iter().filter_map(named)).collect();
+    let mut names: Vec<_> = targets.chain(paths.iter().filter_map(named)).collect();
     names.sort_unstable();
     names.dedup();
     names
 }
 
-/// The directory of a path, or the nearest one above it that is there. By its canonical name:
-/// watched under two names, a directory is lost with the first that goes.
+/// The directory of a path, or its nearest ancestor that exists. By its canonical path: a directory
+/// that is watched under two paths is unwatched when the first of them goes.
 fn directory(path: &Path) -> Option<WatchedDirectory> {
-    let mut above = path.ancestors().skip(1).map(|it| match it.as_os_str().is_empty() {
+    let mut ancestors = path.ancestors().skip(1).map(|path| match path.as_os_str().is_empty() {
         true => Path::new("."),
-        false => it,
+        false => path,
     });
-    above.find_map(|it| {
-        let path = it.canonicalize().ok()?;
+    ancestors.find_map(|ancestor| {
+        let path = ancestor.canonicalize().ok()?;
         let metadata = path.metadata().ok().filter(Metadata::is_dir)?;
         Some(WatchedDirectory { path, id: (metadata.dev(), metadata.ino()) })
     })
@@ -206,7 +205,7 @@ mod tests {
         assert_eq!(covered.len(), 1, "{covered:?}");
         watch.cover(&["gone.toml".into()]);
         assert_eq!(watch.covered, covered);
-        // Where there is no directory yet, the one above it will tell when it comes.
+        // For a missing directory, its nearest ancestor is watched.
         watch.cover(&["gone/for/good/gone.toml".into()]);
         assert_eq!(watch.covered, covered);
     }

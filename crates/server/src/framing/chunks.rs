@@ -1,10 +1,10 @@
-//! The chunks of a request's body, followed but not decoded.
+//! Follows the chunked encoding of a request's body without decoding it.
 
-/// Where in its chunks a body is.
+/// The position in a chunked body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ChunkFollower {
-    place: ChunkState,
-    /// For the current chunk: its size as far as it is known, then what is missing of it.
+    state: ChunkState,
+    /// The size of the current chunk as far as it was read, then the bytes of it that are still missing.
     left: u64,
 }
 
@@ -14,7 +14,7 @@ enum ChunkState {
     #[default]
     Begin,
     Size,
-    /// What follows a size on its line.
+    /// The rest of the line after a size.
     Extension,
     SizeLf,
     Data,
@@ -27,7 +27,7 @@ enum ChunkState {
     EndLf,
 }
 
-/// Where the bytes have led.
+/// The state of a body after some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkStep {
     Within,
@@ -36,25 +36,25 @@ pub(super) enum ChunkStep {
 }
 
 impl ChunkFollower {
-    /// How many of the bytes belong to the body, and where they lead.
+    /// Reads some bytes. Returns how many belong to the body, and the state after them.
     pub(super) fn follow(&mut self, bytes: &[u8]) -> (usize, ChunkStep) {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
-            if self.place == ChunkState::Data {
+            if self.state == ChunkState::Data {
                 let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len() - at);
                 self.left -= count as u64;
                 at += count;
                 if self.left == 0 {
-                    self.place = ChunkState::DataCr;
+                    self.state = ChunkState::DataCr;
                 }
                 continue;
             }
             at += 1;
             match self.next(*byte) {
-                Some(ChunkState::Begin) if self.place == ChunkState::EndLf => {
+                Some(ChunkState::Begin) if self.state == ChunkState::EndLf => {
                     return (at, ChunkStep::End);
                 }
-                Some(place) => self.place = place,
+                Some(state) => self.state = state,
                 None => return (at, ChunkStep::Broken),
             }
         }
@@ -62,10 +62,10 @@ impl ChunkFollower {
     }
 
     fn next(&mut self, byte: u8) -> Option<ChunkState> {
-        let place = match (self.place, byte) {
+        let state = match (self.state, byte) {
             (ChunkState::Begin | ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let digit = u64::from(char::from(byte).to_digit(16)?);
-                let before = if self.place == ChunkState::Begin { 0 } else { self.left };
+                let before = if self.state == ChunkState::Begin { 0 } else { self.left };
                 self.left = before.checked_mul(16)?.checked_add(digit)?;
                 ChunkState::Size
             }
@@ -85,6 +85,6 @@ impl ChunkFollower {
             (ChunkState::EndLf, b'\n') => ChunkState::Begin,
             _ => return None,
         };
-        Some(place)
+        Some(state)
     }
 }

@@ -1,32 +1,33 @@
-//! The frames of an HTTP/2 connection, followed but not decoded: whether a head has arrived in
-//! part, and whether there is a flood of frames that ask for nothing.
+//! Follows the frames of an HTTP/2 connection without decoding them: detects incomplete heads, and floods
+//! of frames that carry neither requests nor bodies.
 
 use super::glitch_budget::GlitchBudget;
 
-/// Where in its frames a connection is.
+/// The position in the frames of a connection.
 #[derive(Debug)]
 pub(super) struct FrameFollower {
-    /// What has arrived of the nine bytes before a payload.
-    before: [u8; BEFORE],
+    /// The frame header as far as it has arrived.
+    header: [u8; FRAME_HEADER],
+    /// How many bytes of the frame header have arrived.
     has: usize,
-    /// What is missing of the payload.
+    /// How many bytes of the payload are missing.
     left: usize,
     kind: u8,
-    /// Whether the headers of a request go on in the next frame.
+    /// Whether the headers of a request continue in the next frame.
     goes_on: bool,
-    /// Counts what begins.
+    /// Counts frames, but not continuations.
     number: u32,
-    /// The last request that has begun.
+    /// The highest stream of a request so far.
     last: u32,
     glitches: GlitchBudget,
     is_flood: bool,
 }
 
 impl FrameFollower {
-    /// At the very beginning: the client preface is as good as a frame.
+    /// At the start of a connection. The client preface is treated like the payload of a frame.
     pub(super) fn new() -> Self {
         Self {
-            before: [0; BEFORE],
+            header: [0; FRAME_HEADER],
             has: 0,
             left: PREFACE,
             kind: SETTINGS,
@@ -38,19 +39,20 @@ impl FrameFollower {
         }
     }
 
-    /// Whether more frames have come that ask for nothing than any honest client sends.
+    /// Whether the connection has sent more overhead frames than any honest client does.
     pub(super) const fn is_flood(&self) -> bool {
         self.is_flood
     }
 
-    /// So much was sent to the client.
+    /// Records how much was sent to the client.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.glitches.wrote(bytes);
     }
 
     pub(super) fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let wanted = if self.left > 0 { self.left } else { BEFORE.saturating_sub(self.has) };
+            let wanted =
+                if self.left > 0 { self.left } else { FRAME_HEADER.saturating_sub(self.has) };
             let (taken, rest) = bytes.split_at(wanted.min(bytes.len()));
             bytes = rest;
             if self.left > 0 {
@@ -61,18 +63,18 @@ impl FrameFollower {
                 self.number = self.number.checked_add(1).unwrap_or(1);
             }
             let end = self.has.saturating_add(taken.len());
-            if let Some(place) = self.before.get_mut(self.has..end) {
-                place.copy_from_slice(taken);
+            if let Some(part) = self.header.get_mut(self.has..end) {
+                part.copy_from_slice(taken);
             }
             self.has = end;
-            if end == BEFORE {
+            if end == FRAME_HEADER {
                 self.begin();
             }
         }
     }
 
     fn begin(&mut self) {
-        let [a, b, c, kind, flags, stream @ ..] = self.before;
+        let [a, b, c, kind, flags, stream @ ..] = self.header;
         self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
         self.kind = kind;
         self.has = 0;
@@ -81,14 +83,14 @@ impl FrameFollower {
                 self.last = self.last.max(u32::from_be_bytes(stream) & STREAM);
                 self.glitches.request();
             }
-            // Many of these are refused where they are put together.
+            // Floods of these are refused by hyper, which assembles them.
             CONTINUATION => {}
             DATA if self.left > 0 || flags & END_STREAM != 0 => self.glitches.body(self.left),
             _ => {
                 self.is_flood |= self.glitches.add();
                 match kind {
                     PING if flags & ACK == 0 => self.glitches.expect_ack(PING_ACK),
-                    SETTINGS if flags & ACK == 0 => self.glitches.expect_ack(BEFORE),
+                    SETTINGS if flags & ACK == 0 => self.glitches.expect_ack(FRAME_HEADER),
                     _ => {}
                 }
             }
@@ -102,16 +104,18 @@ impl FrameFollower {
         self.last
     }
 
-    /// The number of what has arrived in part, unless that is nothing, or the body of a request.
-    /// Whatever begins next has another number.
+    /// The number of a frame that has arrived only in part, unless it is part of a body. The next frame
+    /// has another number.
     pub(super) fn unfinished(&self) -> Option<u32> {
         let is_within = self.left > 0 && self.kind != DATA;
         (self.goes_on || self.has > 0 || is_within).then_some(self.number)
     }
 }
 
+/// The length of the client preface.
 const PREFACE: usize = 24;
-const BEFORE: usize = 9;
+/// The length of a frame header.
+const FRAME_HEADER: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
@@ -121,8 +125,8 @@ const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// The length of an answer to a ping.
-const PING_ACK: usize = BEFORE + 8;
-/// Without the bit that means nothing.
+const PING_ACK: usize = FRAME_HEADER + 8;
+/// The mask of a stream number, without the reserved bit.
 const STREAM: u32 = u32::MAX >> 1;
 
 #[cfg(test)]
@@ -174,12 +178,12 @@ mod tests {
         let mut frames = FrameFollower::new();
         frames.follow(&[0; PREFACE]);
         let mut long = vec![1, 2, 3, SETTINGS, 0, 0, 0, 0, 0];
-        long.resize(BEFORE + 0x01_02_03, 0);
+        long.resize(FRAME_HEADER + 0x01_02_03, 0);
         frames.follow(&long[..long.len() - 1]);
         assert!(frames.unfinished().is_some(), "one byte is missing");
         frames.follow(&[0]);
         assert!(frames.unfinished().is_none());
-        // What follows is the next one, and not the rest of this one.
+        // The next bytes are the next frame.
         frames.follow(&[0, 0, 0, HEADERS, 0, 0, 0, 0, 7]);
         assert_eq!(frames.last(), 7);
     }
@@ -193,7 +197,7 @@ mod tests {
             (HEADERS, [0, 0, 0, 5], 5),
             (DATA, [0, 0, 0, 9], 5),
             (HEADERS, [0, 0, 0, 3], 5),
-            // The highest bit means nothing.
+            // The highest bit is reserved.
             (HEADERS, [0x80, 0, 1, 1], 0x101),
         ] {
             frames.follow(&[&[0, 0, 0, kind, END_HEADERS][..], &stream].concat());
@@ -236,12 +240,12 @@ mod tests {
 
     #[test]
     fn attack_22_a_flood_of_frames_that_ask_for_nothing_is_seen() {
-        // Empty DATA, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, and one that nobody knows.
+        // Empty DATA, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, and an unknown kind.
         for kind in [DATA, 2, 3, SETTINGS, PING, 7, 8, 99] {
             let mut frames = FrameFollower::new();
             frames.follow(&[0; PREFACE]);
             let flood = frame(kind, 0, 0).repeat(5_000);
-            frames.follow(&flood[..BEFORE * 4_000]);
+            frames.follow(&flood[..FRAME_HEADER * 4_000]);
             assert!(!frames.is_flood(), "{kind}");
             frames.follow(&flood);
             assert!(frames.is_flood(), "{kind}");

@@ -1,4 +1,4 @@
-//! What the follower and hyper see on one connection: the same requests, ending in the same places.
+//! The property that the framing follower and hyper see the same requests on a connection.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,9 +22,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 
 use super::{FramingState, InboundFraming};
 
-/// Whatever the follower lets pass, hyper sees the same requests in it, with the same bodies, or fewer:
-/// hyper may refuse more than we do, and then says so and hangs up. What the follower refuses, hyper
-/// never sees as a request. None of it depends on the portions in which the bytes arrive.
+/// In the bytes that the follower passes on, hyper sees the same requests with the same bodies, or fewer:
+/// hyper can refuse more than the follower does, and then closes the connection. A request that the
+/// follower refuses never reaches hyper as one. None of this depends on the sizes of reads.
 pub(crate) fn http1(bytes: &[u8]) {
     for is_proxy in [false, true] {
         let FollowedConnection { passed, requests } = follow(bytes, is_proxy);
@@ -39,7 +39,7 @@ pub(crate) fn http1(bytes: &[u8]) {
     }
 }
 
-/// The same for HTTP/2: what is known of the frames does not depend on portions.
+/// The same for HTTP/2: the state of the follower does not depend on the sizes of reads.
 pub(crate) fn http2(bytes: &[u8]) {
     let (mut whole, mut single) = (InboundFraming::http2(), InboundFraming::http2());
     assert_eq!(whole.inspect(bytes).pass, bytes.len());
@@ -50,9 +50,9 @@ pub(crate) fn http2(bytes: &[u8]) {
     assert_eq!(state(&whole), state(&single));
 }
 
-/// What the follower makes of a connection.
+/// A connection as the follower sees it.
 struct FollowedConnection {
-    /// What hyper is given.
+    /// The bytes that hyper gets.
     passed: Vec<u8>,
     requests: Vec<FollowedRequest>,
 }
@@ -62,7 +62,7 @@ struct FollowedConnection {
 struct FollowedRequest {
     method: String,
     target: String,
-    /// `None` if it is not complete, or broken.
+    /// `None` if the body is incomplete or broken.
     body: Option<Vec<u8>>,
 }
 
@@ -84,16 +84,16 @@ impl FollowedRequest {
     }
 
     fn is(&self, seen: &HyperRequest) -> bool {
-        // hyper drops what follows a fragment's mark.
+        // hyper drops the fragment.
         let target = self.target.split('#').next();
         self.method == seen.method.as_str()
             && (seen.target.is_none() || seen.target.as_deref() == target)
-            // hyper may hang up in the middle of a body, but completes none that we did not.
+            // hyper can close in the middle of a body, but completes none that the follower did not.
             && (seen.body.is_none() || seen.body == self.body)
     }
 }
 
-/// Byte by byte, to see where things end.
+/// Follows a connection byte by byte, to see where requests end.
 fn follow(bytes: &[u8], is_proxy: bool) -> FollowedConnection {
     let mut framing =
         if is_proxy { InboundFraming::http1_proxy() } else { InboundFraming::http1() };
@@ -114,7 +114,7 @@ fn follow(bytes: &[u8], is_proxy: bool) -> FollowedConnection {
             requests.push(FollowedRequest::read(&bytes[start..end]));
             start = end;
             is_chunked = matches!(framing.state, FramingState::Chunked(_));
-            // As if it was answered without a change of the protocol.
+            // As if the request was answered without a switch of the protocol.
             framing.resume(false);
         }
         if framing.is_between_requests()
@@ -154,7 +154,7 @@ fn add_end(framing: &mut InboundFraming, passed: &mut Vec<u8>) {
     passed.extend_from_slice(buf.filled());
 }
 
-/// The data of chunks that the follower has found to be well formed.
+/// The data of a well-formed chunked body.
 fn without_chunks(mut body: &[u8]) -> Vec<u8> {
     let mut data = Vec::new();
     loop {
@@ -170,7 +170,7 @@ fn without_chunks(mut body: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What hyper sees, configured as our listeners have it.
+/// The requests that hyper sees, configured as in our listeners.
 async fn show_hyper(bytes: &[u8]) -> Vec<HyperRequest> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let service = service_fn(|request: Request<Incoming>| {
@@ -185,7 +185,7 @@ async fn show_hyper(bytes: &[u8]) -> Vec<HyperRequest> {
                 seen.borrow_mut()[index].body = Some(body.to_bytes().to_vec());
             }
             let mut response = http::Response::new(Empty::<Bytes>::new());
-            // Never a success: after a CONNECT that would be the end of HTTP.
+            // Not a success, which after a CONNECT would end HTTP on the connection.
             *response.status_mut() = StatusCode::NOT_FOUND;
             Ok::<_, Infallible>(response)
         }
@@ -196,7 +196,7 @@ async fn show_hyper(bytes: &[u8]) -> Vec<HyperRequest> {
     let connection = builder.serve_connection(TokioIo::new(server), service);
     let (mut reader, mut writer) = split(client);
     let send = async {
-        // hyper may have hung up by now.
+        // hyper may have closed the connection by now.
         let _ = writer.write_all(bytes).await;
         let _ = writer.shutdown().await;
     };
@@ -206,7 +206,7 @@ async fn show_hyper(bytes: &[u8]) -> Vec<HyperRequest> {
     seen.take()
 }
 
-/// One runtime for each thread: making one takes longer than a connection does.
+/// Uses one runtime per thread: building one takes longer than a connection.
 fn with_runtime<T>(run: impl FnOnce(&tokio::runtime::Runtime) -> T) -> T {
     thread_local! {
         static RUNTIME: tokio::runtime::Runtime =

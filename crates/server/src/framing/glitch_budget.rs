@@ -1,19 +1,19 @@
-//! Frames of HTTP/2 that ask for nothing: a few are usual, and a flood of them is an attack.
+//! The budget for HTTP/2 frames that carry neither requests nor bodies: a flood of them is an attack.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What a client may still send that is neither a request nor a body. Work earns more of it: requests,
-/// their bodies, and what it is sent, since whoever gets much has much to acknowledge.
+/// How many frames a client can still send that carry neither a request nor a body. Requests and bodies
+/// earn more, and so do bytes sent to the client, since it has to acknowledge them.
 #[derive(Debug)]
 pub(super) struct GlitchBudget {
     credit: u32,
-    /// What is written and has earned nothing yet, in bytes.
+    /// Bytes sent that have not earned anything yet.
     written: usize,
-    /// What is written only because the client asked for an acknowledgement, in bytes.
+    /// Bytes to be sent only because the client requested an acknowledgement.
     ack_bytes: usize,
-    /// When time has last earned something.
+    /// When elapsed time was last credited.
     refilled: Instant,
 }
 
@@ -22,7 +22,7 @@ impl GlitchBudget {
         Self { credit: MOST, written: 0, ack_bytes: 0, refilled: Instant::now() }
     }
 
-    /// A frame that asks for nothing. Returns whether it is one too many.
+    /// Counts an overhead frame. Returns whether it exceeds the budget.
     pub(super) fn add(&mut self) -> bool {
         if self.credit == 0 {
             self.refill();
@@ -34,7 +34,7 @@ impl GlitchBudget {
         false
     }
 
-    /// Only now is the clock looked at: hardly any client ever gets here.
+    /// Credits elapsed time. The clock is read only here: hardly any client uses up its budget.
     #[cold]
     fn refill(&mut self) {
         let ticks = self.refilled.elapsed().as_millis() / EVERY.as_millis();
@@ -44,22 +44,22 @@ impl GlitchBudget {
         }
     }
 
-    /// The frame has to be acknowledged with so many bytes, which earn nothing.
+    /// Expects an acknowledgement of this many bytes, which earn nothing.
     pub(super) const fn expect_ack(&mut self, bytes: usize) {
         self.ack_bytes = self.ack_bytes.saturating_add(bytes);
     }
 
-    /// A request has begun.
+    /// Credits the start of a request.
     pub(super) fn request(&mut self) {
         self.earn(FOR_A_REQUEST);
     }
 
-    /// So much of a body comes.
+    /// Credits this many bytes of a body.
     pub(super) fn body(&mut self, bytes: usize) {
         self.earn(bytes / BODY);
     }
 
-    /// So much was sent to the client.
+    /// Credits bytes sent to the client, except acknowledgements.
     pub(super) fn wrote(&mut self, bytes: usize) {
         let acknowledged = bytes.min(self.ack_bytes);
         self.ack_bytes = self.ack_bytes.saturating_sub(acknowledged);
@@ -74,22 +74,22 @@ impl GlitchBudget {
     }
 }
 
-/// More than an honest client ever sends at once.
+/// The largest budget: more than an honest client ever sends in a burst.
 const MOST: u32 = 4_096;
-/// Some pings a second are a matter of taste.
+/// Time that earns one frame: some clients send a few pings a second.
 const EVERY: Duration = Duration::from_millis(100);
-/// A priority, a cancellation, a window for its response.
+/// What a request earns: enough for priorities, a cancellation, and the windows of its response.
 const FOR_A_REQUEST: usize = 16;
-/// Bytes of a body that earn one.
+/// Bytes of a request's body that earn one frame.
 const BODY: usize = 64;
-/// Bytes sent that earn one: the smallest frame of a body earns two, for the two windows it moves.
+/// Bytes sent that earn one frame: the smallest DATA frame earns two, for the two windows to update.
 const WRITTEN: usize = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// How many more there may be at once.
+    /// Uses up the budget, and returns how many frames it allowed.
     fn left(glitches: &mut GlitchBudget) -> u32 {
         (0..u32::MAX).find(|_| glitches.add()).unwrap()
     }
@@ -111,7 +111,7 @@ mod tests {
     async fn whoever_gets_a_body_may_acknowledge_every_piece_of_it() {
         let mut glitches = GlitchBudget::new();
         for _ in 0..100_000 {
-            // A frame with one byte, and both windows are moved.
+            // A frame with one byte, for which both windows are updated.
             glitches.wrote(10);
             assert!(!glitches.add() && !glitches.add());
         }

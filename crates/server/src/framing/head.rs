@@ -1,8 +1,8 @@
-//! The head of an HTTP/1 request, as far as it says where the request ends.
+//! Reads from the head of an HTTP/1 request where the request ends.
 
 use memchr::memchr;
 
-/// What the relevant headers say. hyper reads the others, and refuses what is not a head at all.
+/// The headers that determine the framing. hyper reads all others, and refuses malformed heads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Http1Head<'a> {
     is_1_1: bool,
@@ -20,21 +20,21 @@ struct HeadField<'a> {
     value: &'a [u8],
 }
 
-/// What comes after a head.
+/// The framing of the bytes after a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestBodyFraming {
-    /// This many bytes, and then another head.
+    /// A body of this many bytes, and then another head.
     Sized(u64),
     Chunks,
     /// Perhaps another protocol, once the request is answered.
     Upgrade,
-    /// Programs disagree about it.
+    /// HTTP implementations disagree about it.
     Ambiguous,
 }
 
 impl<'a> Http1Head<'a> {
-    /// The head that `bytes` begin with, and where it ends, if it does. Empty lines before the
-    /// first non-empty line do not count.
+    /// Reads the head at the start of `bytes`, and returns where it ends; `None` if it is incomplete.
+    /// Empty lines before the request line are skipped.
     pub(super) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let (mut head, mut start, mut has_begun) = (Self::default(), 0, false);
         loop {
@@ -42,7 +42,7 @@ impl<'a> Http1Head<'a> {
             let end = memchr(b'\n', rest)?;
             start = start.saturating_add(end).saturating_add(1);
             let line = rest.get(..end)?;
-            // Some take it for the end of a line, and others do not.
+            // Some implementations accept a bare newline as the end of a line, and others do not.
             let whole = line.strip_suffix(b"\r");
             head.has_bare_newline |= whole.is_none();
             match whole.unwrap_or(line) {
@@ -73,7 +73,7 @@ impl<'a> Http1Head<'a> {
         }
     }
 
-    /// What comes after it, by the strictest reading.
+    /// The framing after this head, by the strictest reading.
     pub(super) fn body_framing(&self) -> RequestBodyFraming {
         let (lengths, codings) = (self.length.count, self.coding.count);
         let is_unclear = lengths.saturating_add(codings) > 1 || self.host.count > 1;
@@ -97,13 +97,13 @@ impl<'a> Http1Head<'a> {
         }
     }
 
-    /// Whether it is an HTTP/1.1 request without a host.
+    /// Whether this is an HTTP/1.1 request without a host.
     pub(super) const fn lacks_host(&self) -> bool {
         self.is_1_1 && self.host.count == 0
     }
 }
 
-/// A whole number, and nothing but digits.
+/// Parses a number that consists only of digits.
 fn digits(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;

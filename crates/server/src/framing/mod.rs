@@ -1,13 +1,14 @@
-//! Where requests begin and end on a connection, by the strictest reading.
+//! Determines where requests begin and end on a connection, by the strictest reading, to prevent request
+//! smuggling.
 //!
-//! hyper reads HTTP/1 as RFC 9112 allows a server to: given both a length and chunks it believes
-//! the chunks, and given two equal lengths it takes one. That is safe for a program that alone
-//! reads the connection. But there may be a proxy in front of us, or we may be one, and others may
-//! read it differently. So this follows along, byte by byte, and corrupts anything that could be
-//! read in two ways before hyper sees it, which then answers 400 and closes.
+//! hyper reads HTTP/1 as RFC 9112 allows a server to: given both a length and chunks it uses the
+//! chunks, and given two equal lengths it uses one. That is safe for a server that is the only reader of
+//! the connection. But there may be a proxy in front of us, or we may be one, and another program may
+//! read the same bytes differently. So this module follows along, byte by byte, and corrupts any
+//! ambiguous head before hyper sees it. hyper then answers 400 and closes the connection.
 //!
-//! For HTTP/2, which is clear about where things end, it follows whether a head has arrived in
-//! part, and ends a connection that is flooded with frames that ask for nothing.
+//! HTTP/2 is unambiguous. There this module detects incomplete heads, and ends a connection that is
+//! flooded with frames that carry neither requests nor bodies.
 
 mod chunks;
 mod frames;
@@ -38,9 +39,9 @@ use self::head::{Http1Head, RequestBodyFraming};
 #[derive(Debug)]
 pub struct InboundFraming {
     state: FramingState,
-    /// What has arrived of a head.
+    /// The head as far as it has arrived.
     head: Vec<u8>,
-    /// Whether requests are passed on to others.
+    /// Whether requests are forwarded to other servers.
     is_proxy: bool,
 }
 
@@ -49,33 +50,33 @@ enum FramingState {
     Head,
     Sized(u64),
     Chunked(ChunkFollower),
-    /// A request that may change what the connection is. Nothing more is read until it is answered.
+    /// A request that may switch the protocol. Nothing more is read until it is answered.
     Upgrade,
-    /// For HTTP/2.
+    /// HTTP/2.
     Frames(FrameFollower),
-    /// No longer HTTP.
+    /// Another protocol after an upgrade.
     Open,
-    /// A head that was corrupted, and has no end yet.
+    /// A head was corrupted, and its end has not been passed on yet.
     Corrupted,
     Broken,
 }
 
-/// What becomes of bytes that were read.
+/// What to do with bytes that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FramingVerdict {
-    /// This many are handed on. The others are kept, or lost if the connection is broken.
+    /// How many bytes are passed on. The others are kept, or lost if the connection is broken.
     pass: usize,
-    /// Whether the last of them is corrupted.
+    /// Whether the last byte that is passed on must be corrupted.
     is_corrupted: bool,
 }
 
 impl InboundFraming {
-    /// For HTTP/1 that is answered here: a host may be missing, and no other protocol ever follows.
+    /// For HTTP/1 that is answered here: a host can be missing, and an upgrade never happens.
     pub const fn http1() -> Self {
         Self { state: FramingState::Head, head: Vec::new(), is_proxy: false }
     }
 
-    /// For HTTP/1 that is passed on.
+    /// For HTTP/1 that is forwarded to other servers.
     pub const fn http1_proxy() -> Self {
         Self { state: FramingState::Head, head: Vec::new(), is_proxy: true }
     }
@@ -89,18 +90,18 @@ impl InboundFraming {
         }
     }
 
-    /// Whether nothing is read until [`resume`](Self::resume).
+    /// Whether nothing must be read until [`resume`](Self::resume).
     pub const fn is_held(&self) -> bool {
         matches!(self.state, FramingState::Upgrade)
     }
 
-    /// Whether nothing is read any more except [`end`](Self::end).
+    /// Whether nothing must be read any more, except [`end`](Self::end).
     pub const fn is_broken(&self) -> bool {
         matches!(self.state, FramingState::Corrupted | FramingState::Broken)
     }
 
-    /// What hyper reads on a connection that is broken: nothing. After a corrupted head, its end
-    /// comes first, since hyper looks at no head that has none.
+    /// Writes what hyper reads at the end of a broken connection: the end of a corrupted head, without
+    /// which hyper would not parse and refuse it; otherwise nothing.
     pub fn end(&mut self, buf: &mut ReadBuf<'_>) {
         if matches!(self.state, FramingState::Corrupted) && buf.remaining() >= END.len() {
             buf.put_slice(END);
@@ -113,12 +114,13 @@ impl InboundFraming {
         !self.head.is_empty() || self.unfinished().is_some()
     }
 
-    /// Whether HTTP/1 is between two requests: all of the last one has arrived, and nothing of the next.
+    /// Whether HTTP/1 is between two requests: the last one has arrived completely, and the next has not
+    /// begun.
     pub const fn is_between_requests(&self) -> bool {
         matches!(self.state, FramingState::Head) && self.head.is_empty()
     }
 
-    /// For HTTP/2, the last stream that a request has begun; zero for none.
+    /// For HTTP/2, the highest stream on which a request has begun; zero for none.
     pub const fn last_stream(&self) -> u32 {
         match &self.state {
             FramingState::Frames(frames) => frames.last(),
@@ -126,7 +128,7 @@ impl InboundFraming {
         }
     }
 
-    /// For HTTP/2, the number of a head that has arrived in part. Another head has another number.
+    /// For HTTP/2, the number of an incomplete head. Another head has another number.
     pub(crate) fn unfinished(&self) -> Option<u32> {
         match &self.state {
             FramingState::Frames(frames) => frames.unfinished(),
@@ -134,22 +136,22 @@ impl InboundFraming {
         }
     }
 
-    /// So much was sent to the client. Whoever is sent much over HTTP/2 acknowledges much.
+    /// Records how much was sent to the client, which an HTTP/2 client has to acknowledge.
     pub fn wrote(&mut self, bytes: usize) {
         if let FramingState::Frames(frames) = &mut self.state {
             frames.wrote(bytes);
         }
     }
 
-    /// After an upgrade: whether the connection is something else from now on.
+    /// Continues after an upgrade request was answered. `is_switched` means that the protocol has changed.
     pub fn resume(&mut self, is_switched: bool) {
         if self.is_held() {
             self.state = if is_switched { FramingState::Open } else { FramingState::Head };
         }
     }
 
-    /// Follows what was read into `buf` after `start`, and takes out of it what is not to be handed
-    /// on. The result is what is to be read again after [`resume`](Self::resume).
+    /// Follows the bytes that were read into `buf` after `start`, and removes those that must not be passed
+    /// on. Returns the bytes to read again after [`resume`](Self::resume).
     pub fn follow(&mut self, buf: &mut ReadBuf<'_>, start: usize) -> Vec<u8> {
         let read = buf.filled().get(start..).unwrap_or_default();
         let verdict = self.inspect(read);
@@ -211,13 +213,14 @@ impl InboundFraming {
         FramingVerdict { pass: at, is_corrupted: false }
     }
 
-    /// How many bytes end the head, if it ends here. What follows it is then clear.
+    /// Reads a head, and sets the state after it. Returns how many of the bytes belong to the head; `None`
+    /// if it is incomplete.
     fn take_head(&mut self, bytes: &[u8]) -> Option<usize> {
         let before = self.head.len();
         if before == 0
             && let Some((head, end)) = Http1Head::read(bytes)
         {
-            // Nearly every head arrives in one piece, and is not copied.
+            // Nearly every head arrives in one piece, and needs no copy.
             self.state = self.state_after(&head);
             return Some(end);
         }
@@ -227,11 +230,11 @@ impl InboundFraming {
             return Some(bytes.len());
         }
         if self.head.capacity() - before < bytes.len() {
-            // In small steps: whoever sends half a head should not get twice the room for it.
+            // In small steps: an incomplete head must not occupy twice its size.
             self.head.reserve_exact(bytes.len().next_multiple_of(HEAD_STEP));
         }
         self.head.extend_from_slice(bytes);
-        // Without another line it goes on, however slowly it arrives.
+        // Without a newline the head cannot end here: avoids parsing it again for every byte.
         memchr::memchr(b'\n', bytes)?;
         let (head, end) = Http1Head::read(&self.head)?;
         self.state = self.state_after(&head);
@@ -252,8 +255,7 @@ impl InboundFraming {
     }
 }
 
-/// The frame that tells an HTTP/2 client to leave: nothing is wrong, and whatever it has asked for past
-/// this stream it may ask somebody else.
+/// The GOAWAY frame of a graceful shutdown: the client can retry requests after `last_stream` elsewhere.
 pub(crate) const fn goaway(last_stream: u32) -> [u8; 17] {
     let [a, b, c, d] = last_stream.to_be_bytes();
     [0, 0, 8, GOAWAY, 0, 0, 0, 0, 0, a, b, c, d, 0, 0, 0, 0]
@@ -261,6 +263,7 @@ pub(crate) const fn goaway(last_stream: u32) -> [u8; 17] {
 
 const GOAWAY: u8 = 7;
 const END: &[u8] = b"\r\n\r\n";
+/// The step in which the buffer of a head grows.
 const HEAD_STEP: usize = 2 << 10;
 /// More than any server accepts.
 const MAX_HEAD: usize = 1 << 20;

@@ -1,9 +1,8 @@
-//! Which requests are followed, and which are corrupted.
+//! Which requests pass, and which are corrupted.
 
 use super::*;
 
-/// How many of some bytes are handed on, read in portions, and whether the last one is
-/// corrupted.
+/// How many bytes of a text pass when it is read in portions, and whether the last one is corrupted.
 fn passed(text: &str, portion: usize) -> (usize, bool) {
     let (mut framing, mut passed) = (InboundFraming::http1_proxy(), 0);
     for bytes in text.as_bytes().chunks(portion) {
@@ -65,12 +64,12 @@ fn nothing_is_handed_on_behind_a_broken_chunk() {
     let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
     for chunks in ["5\nhello\r\n", "5;a\nhello\r\n", "x\r\n", "5\r\nhelloX", "0\r\nx: y\n\r\n"] {
         let text = format!("{head}{chunks}GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n");
-        let (passed, is_spoilt) = passed(&text, text.len());
-        assert!(passed <= head.len() + chunks.len() && !is_spoilt, "{chunks:?}");
+        let (passed, is_corrupted) = passed(&text, text.len());
+        assert!(passed <= head.len() + chunks.len() && !is_corrupted, "{chunks:?}");
     }
 }
 
-/// What hyper reads after it has read all that was handed on.
+/// What hyper reads after all bytes that passed.
 fn end(framing: &mut InboundFraming, room: usize) -> Vec<u8> {
     let mut bytes = vec![0; room];
     let mut buf = ReadBuf::new(&mut bytes);
@@ -110,7 +109,7 @@ fn a_head_in_part_of_http2_is_known_as_such() {
     assert!(framing.is_in_head() && !framing.is_between_requests());
     framing.inspect(&[0; 24]);
     assert_eq!((framing.is_in_head(), framing.last_stream()), (false, 0));
-    // Three bytes of the head of a request, which goes on, on the fifth stream.
+    // Three bytes of a request's head, to be continued, on stream 5.
     framing.inspect(&[0, 0, 3, 1, 0, 0, 0, 0, 5, 0, 0, 0]);
     assert_eq!((framing.is_in_head(), framing.last_stream()), (true, 5));
     let first = framing.unfinished();

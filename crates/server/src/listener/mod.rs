@@ -1,4 +1,4 @@
-//! Listeners: where connections come from.
+//! Listeners: the open sockets from which transports accept connections.
 
 mod tcp;
 mod unix;
@@ -18,13 +18,13 @@ use crate::seats::SeatPool;
 use crate::stream::RawStream;
 use crate::{ListenAddress, ListenError, ListenerTls};
 
-/// An open address, with a socket for each worker: the system spreads connections over them, and a
-/// connection stays with the worker that got it.
+/// The sockets of one address, one for each worker: the system spreads connections over them, and a
+/// connection stays with the worker that accepted it.
 #[derive(Debug)]
 pub(crate) struct ListenerSockets {
     sockets: Vec<BoundSocket>,
-    place: BoundAddress,
-    /// Removed when nobody listens any more.
+    address: BoundAddress,
+    /// Removed from the file system when the listener is dropped.
     file: Option<SocketFile>,
 }
 
@@ -35,7 +35,7 @@ enum BoundSocket {
     Unix(StdUnixListener),
 }
 
-/// The address on which a listener was opened, with its port.
+/// The address that a listener is bound to, with its actual port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BoundAddress {
     /// An address and a port.
@@ -49,9 +49,9 @@ impl ListenerSockets {
     pub(crate) fn open(address: &ListenAddress, workers: usize) -> Result<Self, ListenError> {
         match address {
             ListenAddress::Tcp(_) => {
-                let (sockets, place) = tcp::bind(address, workers)?;
+                let (sockets, bound) = tcp::bind(address, workers)?;
                 let sockets = sockets.into_iter().map(BoundSocket::Tcp).collect();
-                Ok(Self { sockets, place: BoundAddress::Tcp(place), file: None })
+                Ok(Self { sockets, address: BoundAddress::Tcp(bound), file: None })
             }
             ListenAddress::Unix(path) => {
                 let refused = |error| address.unavailable(error);
@@ -59,23 +59,23 @@ impl ListenerSockets {
                 let copies = (1..workers).map(|_| socket.try_clone().map(BoundSocket::Unix));
                 let mut sockets = copies.collect::<io::Result<Vec<_>>>().map_err(refused)?;
                 sockets.push(BoundSocket::Unix(socket));
-                Ok(Self { sockets, place: BoundAddress::Unix(path.clone()), file: Some(file) })
+                Ok(Self { sockets, address: BoundAddress::Unix(path.clone()), file: Some(file) })
             }
         }
     }
 
-    pub(crate) const fn place(&self) -> &BoundAddress {
-        &self.place
+    pub(crate) const fn address(&self) -> &BoundAddress {
+        &self.address
     }
 
-    /// One worker's listener, on the current runtime. The connections of all workers share `room`.
+    /// One worker's listener, on the current runtime. The connections of all workers share `seats`.
     pub(crate) fn take(
         &mut self,
-        room: &Arc<SeatPool>,
+        seats: &Arc<SeatPool>,
         tls: Option<&Arc<ListenerTls>>,
     ) -> io::Result<Option<Listener>> {
-        let room = Some(Arc::clone(room));
-        let listener = |socket| Listener { socket, room, tls: tls.cloned(), _file: None };
+        let seats = Some(Arc::clone(seats));
+        let listener = |socket| Listener { socket, seats, tls: tls.cloned(), _file: None };
         Ok(self.socket()?.map(listener))
     }
 
@@ -93,7 +93,7 @@ impl ListenerSockets {
 }
 
 impl BoundAddress {
-    /// Whether only programs on this machine can reach it.
+    /// Whether only programs on this machine can reach this address.
     pub const fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -117,14 +117,14 @@ impl fmt::Display for BoundAddress {
     }
 }
 
-/// Where a transport gets its connections from. Any tokio listener can be converted into one.
+/// A socket from which a transport accepts connections. Any tokio listener converts into one.
 #[derive(Debug)]
 pub struct Listener {
     socket: ListenerSocket,
-    /// How many connections there is room for, if that is shared with others.
-    pub(crate) room: Option<Arc<SeatPool>>,
+    /// The seats that this listener shares with those of other workers, if it does.
+    pub(crate) seats: Option<Arc<SeatPool>>,
     pub(crate) tls: Option<Arc<ListenerTls>>,
-    /// Removed when nobody listens any more.
+    /// Removed from the file system when the listener is dropped.
     _file: Option<SocketFile>,
 }
 
@@ -137,11 +137,11 @@ enum ListenerSocket {
 impl Listener {
     /// Listens with one socket, on the current runtime.
     pub fn open(address: &ListenAddress) -> Result<(Self, BoundAddress), ListenError> {
-        let mut opened = ListenerSockets::open(address, 1)?;
-        let socket = opened.socket().map_err(|error| address.unavailable(error))?;
+        let mut sockets = ListenerSockets::open(address, 1)?;
+        let socket = sockets.socket().map_err(|error| address.unavailable(error))?;
         let socket = socket.ok_or_else(|| address.unavailable(io::ErrorKind::NotFound.into()))?;
-        let listener = Self { socket, room: None, tls: None, _file: opened.file };
-        Ok((listener, opened.place))
+        let listener = Self { socket, seats: None, tls: None, _file: sockets.file };
+        Ok((listener, sockets.address))
     }
 
     /// Serves TLS on every connection.
@@ -150,7 +150,7 @@ impl Listener {
         Self { tls: Some(tls), ..self }
     }
 
-    /// Whether it has an address that only programs on this machine can reach.
+    /// Whether this is a TCP listener on a loopback address.
     pub(crate) fn is_on_loopback(&self) -> bool {
         match &self.socket {
             ListenerSocket::Tcp(socket) => {
@@ -174,12 +174,12 @@ impl Listener {
 
 impl From<TcpListener> for Listener {
     fn from(socket: TcpListener) -> Self {
-        Self { socket: ListenerSocket::Tcp(socket), room: None, tls: None, _file: None }
+        Self { socket: ListenerSocket::Tcp(socket), seats: None, tls: None, _file: None }
     }
 }
 
 impl From<UnixListener> for Listener {
     fn from(socket: UnixListener) -> Self {
-        Self { socket: ListenerSocket::Unix(socket), room: None, tls: None, _file: None }
+        Self { socket: ListenerSocket::Unix(socket), seats: None, tls: None, _file: None }
     }
 }

@@ -1,4 +1,4 @@
-//! TCP sockets that share a port.
+//! Binds one TCP port with a socket for each worker.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -7,11 +7,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{ListenAddress, ListenError};
 
-/// As many sockets as there are workers, all on one port.
+/// Binds as many sockets as there are workers, all on one port.
 ///
-/// The first takes the port exclusively, and only then lets the others in: with SO_REUSEPORT from
-/// the beginning, a second server on the same port would go unnoticed and get half of the
-/// connections.
+/// The first socket binds the port exclusively and only then sets SO_REUSEPORT for the others. With
+/// SO_REUSEPORT from the beginning, a second server on the same port would go unnoticed and get half
+/// of the connections.
 pub(super) fn bind(
     address: &ListenAddress,
     workers: usize,
@@ -32,7 +32,7 @@ fn bind_all(address: SocketAddr, workers: usize) -> io::Result<(Vec<TcpListener>
     first.listen(BACKLOG)?;
     first.set_reuse_port(true)?;
     let first = TcpListener::from(first);
-    // Port 0 has become a free one.
+    // Port 0 is now an actual port.
     let address = first.local_addr()?;
     let mut sockets = vec![first];
     for _ in 1..workers {
@@ -47,13 +47,13 @@ fn bind_all(address: SocketAddr, workers: usize) -> io::Result<(Vec<TcpListener>
 
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A port whose last connections are still winding down is free.
+    // Allows a restart while old connections are still in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// Connections that wait to be accepted; the system may allow fewer.
+/// How many connections can wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4_096;
 
 #[cfg(test)]

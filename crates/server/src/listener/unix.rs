@@ -1,4 +1,4 @@
-//! Sockets in the file system.
+//! Binds unix sockets, replaces stale ones, and removes their files.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Listens at `path`. A socket that nobody listens on was left behind by a process that could not
-/// clean up, and is replaced. The owner and their group may connect.
+/// Listens at `path`. A socket on which no process listens was left behind by a crash, and is
+/// replaced. The owner and the owner's group can connect.
 pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_stale_socket(path) => {
@@ -15,7 +15,7 @@ pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
             UnixListener::bind(path)
         }
         Err(error) if error.kind() == ErrorKind::AddrInUse && identity(path).is_err() => {
-            let problem = "a file that is no socket is in the way; expected it to be moved, or \
+            let problem = "a file that is not a socket is in the way; expected it to be moved, or \
                            another path";
             return Err(io::Error::new(ErrorKind::AlreadyExists, problem));
         }
@@ -27,14 +27,13 @@ pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((socket, file))
 }
 
-/// Whether it is a socket on which nobody listens. Never true of anything else: what is not a
-/// socket is not ours to remove.
+/// Whether the path is a socket on which no process listens. Any other file is not ours to remove.
 fn is_stale_socket(path: &Path) -> bool {
     let refused = UnixStream::connect(path).err().map(|error| error.kind());
     identity(path).is_ok() && refused == Some(ErrorKind::ConnectionRefused)
 }
 
-/// The file of a socket. Removed when dropped, unless another has taken its place.
+/// The file of a socket. Removed when dropped, unless another file has taken its place.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -55,7 +54,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Which socket it is.
+/// The device and inode of a socket.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let file = fs::symlink_metadata(path)?;
     if !file.file_type().is_socket() {
@@ -90,13 +89,13 @@ mod tests {
         let path = path("left");
         drop(UnixListener::bind(&path).unwrap());
         let (_socket, file) = bind(&path).unwrap();
-        // By now it belongs to somebody else.
+        // Another program has put its own file there.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
         drop(file);
         let refused = bind(&path).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
-        assert!(refused.to_string().starts_with("a file that is no socket is in the way"));
+        assert!(refused.to_string().starts_with("a file that is not a socket is in the way"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
     }

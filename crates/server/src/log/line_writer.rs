@@ -1,4 +1,4 @@
-//! A thread that writes lines, so that nobody else waits for whoever reads them.
+//! A thread that writes log lines, so that a slow reader of the log never blocks the server.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Writes lines, in the order in which they come. Nobody ever waits for it: not who sends a line,
-/// and not who drops it. What it has then, it still writes, if the process lives long enough.
+/// Writes lines in the order in which they are sent. Neither sending a line nor dropping the writer ever
+/// waits. Lines that are queued at the drop are still written, if the process lives long enough.
 #[derive(Debug)]
 pub struct LineWriter {
     queue: Sender<Vec<u8>>,
     backlog: Arc<LineBacklog>,
 }
 
-/// What has been sent and not been written.
+/// The size of the lines that have been sent and not been written.
 #[derive(Debug)]
 struct LineBacklog {
     bytes: AtomicUsize,
@@ -25,8 +25,8 @@ struct LineBacklog {
 }
 
 impl LineWriter {
-    /// Starts a thread that calls `open`, and what that returns with one or more lines at a time.
-    /// At most this many bytes wait for it.
+    /// Starts a thread that calls `open` once, and the function it returns with one or more lines at a
+    /// time. At most `most` bytes wait in the queue.
     pub fn start<W: FnMut(&[u8])>(
         name: &str,
         most: usize,
@@ -41,12 +41,12 @@ impl LineWriter {
             }
         })?;
         let mut all = ALL.lock();
-        all.retain(|it| it.strong_count() > 0);
+        all.retain(|backlog| backlog.strong_count() > 0);
         all.push(Arc::downgrade(&backlog));
         Ok(Self { queue, backlog })
     }
 
-    /// Whether there was room for a line.
+    /// Queues a line. Returns false if the queue is full: the line is lost.
     pub fn send(&self, line: Vec<u8>) -> bool {
         let (backlog, length) = (&self.backlog, line.len() + OVERHEAD);
         let room = backlog.most.saturating_sub(length);
@@ -54,7 +54,7 @@ impl LineWriter {
             backlog.bytes.fetch_sub(length, Ordering::Relaxed);
             return false;
         }
-        // Without its thread, nothing is written any more, and nobody waits for it.
+        // If the thread has ended, nothing is written any more, and `finish` must not wait for it.
         let is_sent = self.queue.send(line).is_ok();
         if !is_sent {
             backlog.bytes.fetch_sub(length, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl LineWriter {
     }
 }
 
-/// Takes along what has gathered, up to a bound.
+/// Writes queued lines in batches.
 fn run(mut write: impl FnMut(&[u8]), lines: &Receiver<Vec<u8>>, backlog: &LineBacklog) {
     let mut batch = Vec::with_capacity(BATCH);
     while let Ok(line) = lines.recv() {
@@ -79,47 +79,48 @@ fn run(mut write: impl FnMut(&[u8]), lines: &Receiver<Vec<u8>>, backlog: &LineBa
     }
 }
 
-/// Waits until everything is written, for a process that is about to end. Not for long: there may be
-/// nobody to read it.
+/// Waits until all writers have written their lines, before the process ends. At most a second: there
+/// may be no reader.
 pub(super) fn finish() {
-    finish_within(LAST_WORDS);
+    finish_within(FINISH_CHECKS);
 }
 
-/// The same, for this many looks.
-fn finish_within(looks: usize) {
+/// The same, for this many checks.
+fn finish_within(checks: usize) {
     let all = ALL.lock().clone();
-    let waits = |it: &Weak<LineBacklog>| {
-        it.upgrade().is_some_and(|backlog| backlog.bytes.load(Ordering::Acquire) > 0)
+    let is_pending = |backlog: &Weak<LineBacklog>| {
+        backlog.upgrade().is_some_and(|backlog| backlog.bytes.load(Ordering::Acquire) > 0)
     };
-    for _ in 0..looks {
-        if !all.iter().any(waits) {
+    for _ in 0..checks {
+        if !all.iter().any(is_pending) {
             return;
         }
         thread::park_timeout(LOOK_EVERY);
     }
 }
 
-/// Those whose threads run.
+/// The backlogs of all writers whose threads run.
 static ALL: Mutex<Vec<Weak<LineBacklog>>> = Mutex::new(Vec::new());
 
-/// What a line takes in the queue besides its text.
+/// The memory that a line takes in the queue besides its text, about.
 const OVERHEAD: usize = 64;
+/// Bytes that are written together.
 const BATCH: usize = 64 << 10;
-/// A second.
-const LAST_WORDS: usize = 500;
+/// A second, in steps of [`LOOK_EVERY`].
+const FINISH_CHECKS: usize = 500;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A writer, what lets it write a batch, and what it has written.
+    /// A writer, a sender that lets it write one batch, and the batches that it has written.
     fn held(most: usize) -> (LineWriter, Sender<()>, Receiver<Vec<u8>>) {
-        let ((go, may_go), (said, written)) = (channel(), channel());
+        let ((go, may_go), (batches, written)) = (channel(), channel());
         let open = move || {
             Some(move |batch: &[u8]| {
                 let _ = may_go.recv();
-                let _ = said.send(batch.to_vec());
+                let _ = batches.send(batch.to_vec());
             })
         };
         (LineWriter::start("test", most, open).unwrap(), go, written)
@@ -140,7 +141,7 @@ mod tests {
     fn a_line_that_nobody_takes_is_not_waited_for() {
         let open = || None::<fn(&[u8])>;
         let writer = LineWriter::start("test", 1 << 10, open).unwrap();
-        // What is sent while its thread ends is lost.
+        // Lines that are sent while the thread ends are lost.
         while writer.send(Vec::new()) {
             writer.backlog.bytes.store(0, Ordering::Relaxed);
             thread::yield_now();

@@ -1,6 +1,6 @@
-//! What the server logs on standard error: one line per event, as text or as JSON.
+//! The server's log on standard error: one line per event, as text or as JSON.
 //!
-//! Events are few: starts, reloads, the store lost and regained, operator actions. Requests are
+//! Events are rare: starts, reloads, the store lost and regained, operator actions. Requests are
 //! counted, not logged, and no event contains a key in clear.
 
 mod line_writer;
@@ -26,12 +26,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// How important it is.
+/// The level of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
-    /// Good to know.
+    /// For information.
     Info,
-    /// Somebody should look.
+    /// An operator should look at it.
     Warn,
 }
 
@@ -47,7 +47,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Chooses the format, once and for all. Defaults to text.
+/// Sets the format. Only the first call counts; the default is text.
 pub fn set_format(format: LogFormat) {
     let _ = FORMAT.set(format);
 }
@@ -57,7 +57,7 @@ pub fn set_format(format: LogFormat) {
 /// ```
 /// use tidegate_server::log::{self, LogLevel};
 ///
-/// log::say(LogLevel::Info, "reload", "limits.yaml: in effect", &[("file", "limits.yaml")]);
+/// log::emit(LogLevel::Info, "reload", "limits.yaml: in effect", &[("file", "limits.yaml")]);
 /// ```
 pub fn emit(level: LogLevel, event: &str, message: &str, fields: &[(&str, &str)]) {
     let format = FORMAT.get().copied().unwrap_or_default();
@@ -70,14 +70,14 @@ pub fn emit(level: LogLevel, event: &str, message: &str, fields: &[(&str, &str)]
     }
 }
 
-/// Waits until everything is written, for a process that is about to end, also by other
-/// [`LineWriter`]s. Not for long: there may be nobody to read it.
+/// Waits until all [`LineWriter`]s have written their lines, before the process ends. At most a second:
+/// there may be no reader.
 pub fn finish() {
     line_writer::finish();
 }
 
-/// A pipe that nobody empties must not stop the server. Without the thread nothing is logged, and
-/// everything else goes on.
+/// Writes on a thread of its own, because a full pipe must not stop the server. If the thread cannot be
+/// started, the server runs without a log.
 fn writer() -> Option<LineWriter> {
     let open = || Some(|lines: &[u8]| std::io::stderr().write_all(lines).unwrap_or_default());
     LineWriter::start("log", MAX_WAITING, open).ok()
@@ -85,10 +85,10 @@ fn writer() -> Option<LineWriter> {
 
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 static WRITER: OnceLock<Option<LineWriter>> = OnceLock::new();
-/// In bytes. Lines that nobody reads for so long are old news.
+/// Bytes of lines that wait to be written. Beyond that, new lines are dropped.
 const MAX_WAITING: usize = 1 << 20;
 
-/// A message may have several lines, but no other control characters: it may quote somebody.
+/// A message can have several lines, but no other control characters: it may quote a client.
 fn as_text(message: &str) -> String {
     let mut line: String =
         message.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
@@ -117,7 +117,7 @@ fn as_json(
 fn rfc3339(now: Timestamp) -> String {
     let millis = now.as_micros() / 1_000;
     let (days, of_day) = (millis / 86_400_000, millis % 86_400_000);
-    // In a calendar whose years begin in March, the leap day comes last.
+    // Counts from March 1 of year 0: in years that begin in March, the leap day comes last.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

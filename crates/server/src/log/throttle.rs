@@ -1,4 +1,4 @@
-//! Lines that a client can bring about: never more than a few at a time.
+//! Throttles log lines that clients can cause, so that they cannot flood the log.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{LogLevel, emit};
 
-/// Logs at most five lines in ten seconds. The first line after that says how many were left out.
+/// Logs at most five lines in ten seconds. The next line after that says how many were left out.
 #[derive(Debug)]
 pub struct LogThrottle(Mutex<ThrottleWindow>);
 
@@ -19,12 +19,12 @@ struct ThrottleWindow {
 }
 
 impl LogThrottle {
-    /// Nothing has been said yet.
+    /// A throttle that has logged nothing yet.
     pub const fn new() -> Self {
         Self(Mutex::new(ThrottleWindow { since: None, written: 0, left_out: 0 }))
     }
 
-    /// Logs an event, or counts it.
+    /// Logs an event, or counts it as left out.
     pub fn emit(&self, level: LogLevel, event: &str, message: &str, fields: &[(&str, &str)]) {
         let Some(left_out) = self.0.lock().admit_line(Instant::now()) else { return };
         match left_out {
@@ -32,7 +32,8 @@ impl LogThrottle {
             1.. => {
                 let number = left_out.to_string();
                 let all: Vec<_> = fields.iter().copied().chain([("left_out", &*number)]).collect();
-                emit(level, event, &format!("{message} ({left_out} lines like this before)"), &all);
+                let message = format!("{message} ({left_out} similar lines left out before)");
+                emit(level, event, &message, &all);
             }
         }
     }
@@ -45,7 +46,7 @@ impl Default for LogThrottle {
 }
 
 impl ThrottleWindow {
-    /// How many lines were left out, if this one may be said.
+    /// How many lines were left out before, if this line can be logged.
     fn admit_line(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| now.duration_since(since) >= WINDOW) {
             (self.since, self.written) = (Some(now), 0);
@@ -69,8 +70,8 @@ mod tests {
     #[test]
     fn a_flood_of_events_is_a_few_lines() {
         let (mut window, begun) = (ThrottleWindow::default(), Instant::now());
-        let said = (0..1_000).filter_map(|_| window.admit_line(begun)).count();
-        assert_eq!(said, 5);
+        let logged = (0..1_000).filter_map(|_| window.admit_line(begun)).count();
+        assert_eq!(logged, 5);
         assert_eq!(window.admit_line(begun + WINDOW), Some(995));
         assert_eq!(window.admit_line(begun + WINDOW), Some(0));
     }

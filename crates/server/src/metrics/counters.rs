@@ -1,4 +1,4 @@
-//! How often each policy decided what.
+//! Counters of each policy's decisions, by outcome and source.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +9,16 @@ use tidegate::{Charge, Decision, DecisionSource, Fingerprint, RequestCharges, Ve
 
 use super::slot::SLOTS;
 
-/// What a policy decided about a request.
+/// The outcome of a policy for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricOutcome {
-    /// Its limits had room.
+    /// All limits had room.
     Allowed,
-    /// One limit had no room.
+    /// An enforced limit had no room.
     Denied,
-    /// A limit that is only observed had no room.
+    /// Only a limit in shadow mode had no room.
     ShadowDenied,
-    /// It was only a peek.
+    /// The request cost nothing.
     Peeked,
 }
 
@@ -36,7 +36,7 @@ impl MetricOutcome {
         }
     }
 
-    /// What the limit of one charge decided, if it was the only one.
+    /// The outcome for a single charge.
     pub(crate) const fn of_one(charge: &Charge<'_>, verdict: &Verdict) -> Self {
         match (verdict.allowed, charge.rule().enforced) {
             _ if charge.cost().is_peek() => Self::Peeked,
@@ -46,23 +46,23 @@ impl MetricOutcome {
         }
     }
 
-    /// What the policy of these charges decided, whatever others decided about the same request.
+    /// The outcome of one policy, whose charges have these indices, regardless of other policies.
     pub(crate) fn of(
-        owed: &RequestCharges<'_>,
+        charges: &RequestCharges<'_>,
         decision: &Decision,
-        charges: Range<usize>,
+        indices: Range<usize>,
     ) -> Self {
         let mut outcome = Self::Allowed;
-        for index in charges {
-            let Some(charge) = owed.charges().get(index) else { continue };
+        for index in indices {
+            let Some(charge) = charges.charges().get(index) else { continue };
             if charge.cost().is_peek() {
                 return Self::Peeked;
             }
-            // Without verdicts nobody was asked, and the limits that count are the ones that deny.
-            let unasked = decision.is_allowed() || !decision.counts(index);
+            // A limit without a verdict was not evaluated: it denies if the decision does and it counts.
+            let is_allowed_unasked = decision.is_allowed() || !decision.counts(index);
             let verdict = decision.verdicts().get(index);
             match charge.rule().enforced {
-                _ if verdict.map_or(unasked, |verdict| verdict.allowed) => {}
+                _ if verdict.map_or(is_allowed_unasked, |verdict| verdict.allowed) => {}
                 true => return Self::Denied,
                 false => outcome = Self::ShadowDenied,
             }
@@ -71,11 +71,11 @@ impl MetricOutcome {
     }
 }
 
-/// The counters of one policy. A policy that nobody asks takes next to no memory.
+/// The counters of one policy. Cells are allocated on first use, so an unused policy takes little memory.
 #[derive(Debug)]
 pub(crate) struct PolicyCounters {
     pub(crate) name: Arc<str>,
-    /// Distinguishes this policy's keys from the same keys of others.
+    /// Distinguishes this policy's keys from the same keys of other policies.
     pub(crate) salt: Fingerprint,
     cells: [OnceLock<Box<CounterCells>>; SLOTS],
     early: AtomicU64,
@@ -111,7 +111,7 @@ impl PolicyCounters {
         }
     }
 
-    /// A client came back before the time it was told.
+    /// Counts a retry before the end of `Retry-After`.
     pub(crate) fn count_early(&self) {
         self.early.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,26 +1,26 @@
-//! Clients that come back before the time they were told.
+//! Detects early returns: denied clients that retry before their `Retry-After` has passed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::{Fingerprint, Span, Timestamp};
 
-/// Remembers which clients were told to wait, in a table of fixed size: half a megabyte.
+/// Remembers which clients have to wait, in a table of fixed size: half a megabyte.
 ///
-/// Each cell holds only the last client told, and sixteen bits of its key. So with more waiting
-/// clients than cells some early returns are missed, and one in 65,536 of the others in a cell is
-/// mistaken for the one that waits. It is a count to judge clients by, not a list of them.
+/// Each cell holds only the last denied client, by sixteen bits of its key. So with more waiting
+/// clients than cells some early returns are missed, and one in 65,536 other clients of a cell is
+/// mistaken for the waiting one. The count is good enough to judge clients as a whole.
 #[derive(Debug)]
 pub(crate) struct EarlyReturns {
     cells: Box<[AtomicU64]>,
 }
 
-/// Who was told when, and to wait how long: packed into one word, so that no lock is needed.
+/// A denied client, the time of the denial, and its wait: packed into one word, so that no lock is needed.
 #[derive(Clone, Copy, Debug)]
 struct WaitRecord {
     tag: u16,
-    /// In milliseconds; it wraps after seven weeks.
+    /// The time of the denial in milliseconds; wraps after seven weeks.
     at: u32,
-    /// In steps of 64 ms, rounded down; more than 70 minutes is taken for 70.
+    /// The wait in steps of 64 ms, rounded down, at most 70 minutes.
     wait: u16,
 }
 
@@ -29,15 +29,15 @@ impl EarlyReturns {
         Self { cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// A client is denied and told to wait. Returns whether it had been told so already, and has
-    /// not waited. Requests that were already in flight when the first of them was denied do not
-    /// count: their client cannot have been told yet.
+    /// Records the denial of a client that has to wait. Returns whether it was denied before and did not
+    /// wait. Requests that were already in flight at the first denial do not count: their client cannot
+    /// have received it yet.
     pub(crate) fn record_denial(&self, who: Fingerprint, wait: Span, now: Timestamp) -> bool {
         let Some(cell) = self.cells.get(who.high() as usize % CELLS) else { return false };
         let (tag, at) = (who.low() as u16, (now.as_micros() / 1_000) as u32);
-        let told = WaitRecord::unpack(cell.load(Ordering::Relaxed));
-        let since = at.wrapping_sub(told.at);
-        if told.tag == tag && since < u32::from(told.wait) * STEP {
+        let last = WaitRecord::unpack(cell.load(Ordering::Relaxed));
+        let since = at.wrapping_sub(last.at);
+        if last.tag == tag && since < u32::from(last.wait) * STEP {
             return since >= GRACE;
         }
         let wait = u16::try_from(wait.as_micros() / 1_000 / u64::from(STEP)).unwrap_or(u16::MAX);
@@ -57,6 +57,7 @@ impl WaitRecord {
 }
 
 const CELLS: usize = 1 << 16;
+/// The unit of a wait, in milliseconds.
 const STEP: u32 = 64;
 /// In milliseconds: longer than most requests are in flight.
 const GRACE: u32 = 250;

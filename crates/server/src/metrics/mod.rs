@@ -1,5 +1,4 @@
-//! What is counted. Everything is bounded by the number of policies: it holds no key of any
-//! request.
+//! Metrics of decisions. Their memory is bounded by the number of policies, not of keys.
 
 mod counters;
 mod early_returns;
@@ -36,7 +35,7 @@ pub use source::{MetricFamily, MetricSource};
 use crate::top::{KeyMarks, ObservedKey, TopKeys};
 use early_returns::EarlyReturns;
 
-/// Observes decisions. Each is counted; one in sixteen is timed, or those made together with it.
+/// Counts every decision, and times one in sixteen. Decisions that are made together are timed together.
 #[derive(Debug)]
 pub(crate) struct DecisionMetrics {
     policies: ArcSwap<CountersByPolicy>,
@@ -50,15 +49,15 @@ pub(crate) struct DecisionMetrics {
     started: Timestamp,
 }
 
-/// Who asked.
+/// The client of an observed decision.
 #[derive(Clone, Copy, Debug)]
 struct ObservedCaller<'a> {
     subject: Fingerprint,
-    /// In clear, if it may be shown.
+    /// The key in clear, if it may be shown.
     entity: Option<&'a str>,
 }
 
-/// In vain.
+/// An observed denial: how long the client has to wait, and since when.
 #[derive(Clone, Copy, Debug)]
 struct ObservedDenial {
     wait: Option<Span>,
@@ -96,8 +95,8 @@ impl DecisionMetrics {
         self.policies.store(Arc::new(plan.policies().iter().map(counters).collect()));
     }
 
-    /// Starts timing a decision, if it is its turn. Chosen at random, since regular traffic could
-    /// always miss a regular turn.
+    /// Starts timing a decision, if it is sampled. Samples are random, since regular traffic could
+    /// always miss every sixteenth decision.
     pub(crate) fn begin(&self) -> Option<Stopwatch> {
         (fastrand::u8(..) < u8::MAX / TIMED_ONE_IN + 1).then(Stopwatch::start)
     }
@@ -105,7 +104,7 @@ impl DecisionMetrics {
     /// Records a decision.
     pub(crate) fn observe(
         &self,
-        owed: &RequestCharges<'_>,
+        charges: &RequestCharges<'_>,
         decision: &Decision,
         watch: Option<Stopwatch>,
     ) {
@@ -113,13 +112,13 @@ impl DecisionMetrics {
             self.latency.record(watch.nanos());
         }
         let slot = slot();
-        if let Some(policy) = owed.unlimited_by() {
+        if let Some(policy) = charges.unlimited_by() {
             if let Some(counters) = self.policies.load().get(policy.name()) {
                 counters.count(slot, MetricOutcome::Allowed, decision.source(), 1);
             }
             return;
         }
-        if owed.is_empty() {
+        if charges.is_empty() {
             if let Some(unmatched) = self.unmatched.get(slot) {
                 unmatched.fetch_add(1, Ordering::Relaxed);
             }
@@ -127,23 +126,23 @@ impl DecisionMetrics {
         }
         let policies = self.policies.load();
         let mut first = 0;
-        while first < owed.charges().len() {
-            let Some(policy) = owed.policy(first) else {
+        while first < charges.charges().len() {
+            let Some(policy) = charges.policy(first) else {
                 // A limit that came with the request.
-                let outcome = MetricOutcome::of(owed, decision, first..first + 1);
+                let outcome = MetricOutcome::of(charges, decision, first..first + 1);
                 self.ad_hoc.count(slot, outcome, decision.source(), 1);
                 first += 1;
                 continue;
             };
-            let is_of_it = |index: &usize| {
-                owed.policy(*index).is_some_and(|other| std::ptr::eq(other, policy))
+            let is_same_policy = |index: &usize| {
+                charges.policy(*index).is_some_and(|other| std::ptr::eq(other, policy))
             };
             // The charges of a policy are contiguous.
-            let end = (first..owed.charges().len()).find(|index| !is_of_it(index));
-            let charges = first..end.unwrap_or(owed.charges().len());
-            first = charges.end;
+            let end = (first..charges.charges().len()).find(|index| !is_same_policy(index));
+            let indices = first..end.unwrap_or(charges.charges().len());
+            first = indices.end;
             if let Some(counters) = policies.get(policy.name()) {
-                self.observe_policy(counters, slot, owed, decision, charges);
+                self.observe_policy(counters, slot, charges, decision, indices);
             }
         }
     }
@@ -165,24 +164,24 @@ impl DecisionMetrics {
         &self,
         counters: &PolicyCounters,
         slot: usize,
-        owed: &RequestCharges<'_>,
+        charges: &RequestCharges<'_>,
         decision: &Decision,
-        charges: Range<usize>,
+        indices: Range<usize>,
     ) {
-        let outcome = MetricOutcome::of(owed, decision, charges.clone());
+        let outcome = MetricOutcome::of(charges, decision, indices.clone());
         counters.count(slot, outcome, decision.source(), 1);
         let Some(subject) =
-            owed.subject(charges.start).filter(|_| outcome != MetricOutcome::Peeked)
+            charges.subject(indices.start).filter(|_| outcome != MetricOutcome::Peeked)
         else {
             return;
         };
-        let caller = ObservedCaller { subject, entity: owed.entity(charges.start) };
+        let caller = ObservedCaller { subject, entity: charges.entity(indices.start) };
         let denied = (outcome == MetricOutcome::Denied)
-            .then(|| ObservedDenial { wait: wait(decision, charges), at: self.clock.now() });
+            .then(|| ObservedDenial { wait: wait(decision, indices), at: self.clock.now() });
         self.observe_caller(counters, slot, caller, denied);
     }
 
-    /// Who asked a policy, and if in vain, when to come back.
+    /// Records the client of a decision, and whether it returned early after a denial.
     fn observe_caller(
         &self,
         counters: &PolicyCounters,
@@ -206,7 +205,7 @@ impl DecisionMetrics {
         self.policies.load().get(name).map(Arc::clone)
     }
 
-    /// Requests that brought their own limit.
+    /// Decisions by limits that came with requests.
     pub(crate) const fn ad_hoc(&self) -> &PolicyCounters {
         &self.ad_hoc
     }
@@ -238,9 +237,9 @@ impl DecisionMetrics {
     }
 }
 
-/// How long the charges of one policy have to wait, or all of them if none says.
-fn wait(decision: &Decision, charges: Range<usize>) -> Option<Span> {
-    let waits = decision.verdicts().get(charges)?.iter().filter_map(|verdict| verdict.retry_after);
+/// The longest wait of one policy's charges, or else of the whole decision.
+fn wait(decision: &Decision, indices: Range<usize>) -> Option<Span> {
+    let waits = decision.verdicts().get(indices)?.iter().filter_map(|verdict| verdict.retry_after);
     waits.max().or_else(|| decision.retry_after())
 }
 

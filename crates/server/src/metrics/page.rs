@@ -1,4 +1,4 @@
-//! `GET /metrics`: everything that is counted, for Prometheus.
+//! The page of `GET /metrics`: all metrics in the Prometheus text format.
 
 use std::sync::atomic::Ordering;
 
@@ -12,12 +12,12 @@ use crate::App;
 use crate::limit_names::limit_names;
 use crate::seats::EvictionKind;
 
-/// The page. Its length depends on the number of policies, not on what was asked.
+/// Writes the page. Its length depends on the number of policies, not on requests.
 pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     let (plan, usage) = (app.limiter().plan(), app.usage().await);
     let mut text = MetricText::default();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
-    text.family("tidegate_build_info", "gauge", "Which program this is.").sample(&version, 1);
+    text.family("tidegate_build_info", "gauge", "Build information.").sample(&version, 1);
     decisions(app, &plan, &mut text);
     policies(&plan, &mut text);
     store(app, &usage, &mut text);
@@ -26,8 +26,8 @@ pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     traces(app, &mut text);
     app.metric_source()
         .into_iter()
-        .flat_map(|it| it.families(&plan))
-        .for_each(|it| write(&it, &mut text));
+        .flat_map(|source| source.families(&plan))
+        .for_each(|family| write(&family, &mut text));
     process(app, &mut text);
     text.into_string()
 }
@@ -39,11 +39,11 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_decisions_total",
         "counter",
-        "Requests, by what each policy that was asked said about them and by who decided.",
+        "Decisions of each policy, by outcome and by source: the store, or a fallback without it.",
     );
     for counters in &counters {
         for (outcome, source) in each_kind() {
-            // The usual two are there from the beginning, so that a rate has somewhere to start.
+            // The usual series exist from the beginning, so that the first increase is a rate.
             let is_usual = matches!(outcome, MetricOutcome::Allowed | MetricOutcome::Denied);
             let count = counters.of(outcome, source);
             if count > 0 || (is_usual && source == DecisionSource::Store) {
@@ -58,7 +58,7 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_early_returns_total",
         "counter",
-        "Denied requests of clients that had been told to wait and came back too early; about, \
+        "Denied requests of clients that retried before their Retry-After had passed; approximate, \
          since not every client is remembered.",
     );
     for counters in &counters {
@@ -67,7 +67,7 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_ad_hoc_decisions_total",
         "counter",
-        "Requests that brought their limit along, such as CL.THROTTLE, by outcome and who decided.",
+        "Decisions by limits that came with the request, such as CL.THROTTLE, by outcome and source.",
     );
     for (outcome, source) in each_kind() {
         let count = metrics.ad_hoc().of(outcome, source);
@@ -78,13 +78,14 @@ fn decisions<S: Store>(app: &App<S>, plan: &Plan, text: &mut MetricText) {
     text.single(
         "tidegate_unmatched_total",
         "counter",
-        "Requests that no policy was about.",
+        "Requests that matched no policy.",
         metrics.unmatched(),
     );
     refused(app, text);
     text.histogram(
         "tidegate_decision_seconds",
-        "How long a decision took, of one in sixteen drawn by chance; the mean of those made together.",
+        "Duration of decisions, for a random one in sixteen; decisions made together count with \
+         their mean.",
         &metrics.latency(),
     );
 }
@@ -93,7 +94,7 @@ fn refused<S: Store>(app: &App<S>, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_refused_total",
         "counter",
-        "Requests that got no decision, by the kind of their listener and by why.",
+        "Requests that were refused without a decision, by kind of listener and reason.",
     );
     for (listener, reason, count) in app.metrics().refused().samples() {
         family.sample(&[("listener", listener), ("reason", reason)], count);
@@ -103,14 +104,14 @@ fn refused<S: Store>(app: &App<S>, text: &mut MetricText) {
 fn each_kind() -> impl Iterator<Item = (MetricOutcome, DecisionSource)> {
     MetricOutcome::ALL
         .into_iter()
-        .flat_map(|it| DecisionSource::ALL.iter().map(move |source| (it, *source)))
+        .flat_map(|outcome| DecisionSource::ALL.iter().map(move |source| (outcome, *source)))
 }
 
 fn policies(plan: &Plan, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_policy_limit",
         "gauge",
-        "What each limit of a policy holds, apart from tiers and overrides.",
+        "Capacity of each limit of a policy, without tiers and overrides.",
     );
     for policy in plan.policies() {
         for (rule, name) in policy.rules().iter().zip(limit_names(policy.rules())) {
@@ -121,28 +122,29 @@ fn policies(plan: &Plan, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_policy_info",
         "gauge",
-        "How each policy is meant: obeyed or watched, and what it does without the store.",
+        "Mode of each policy, and what it does while the store is unavailable.",
     );
     for policy in plan.policies() {
-        let (mode, falls) = (policy.mode().name(), policy.on_store_error().name());
-        family.sample(&[("policy", policy.name()), ("mode", mode), ("on_store_error", falls)], 1);
+        let (mode, fallback) = (policy.mode().name(), policy.on_store_error().name());
+        let labels = [("policy", policy.name()), ("mode", mode), ("on_store_error", fallback)];
+        family.sample(&labels, 1);
     }
     let overrides: usize = plan.policies().iter().map(PlannedPolicy::override_count).sum();
-    text.single("tidegate_overrides", "gauge", "Keys that have limits of their own.", overrides);
+    text.single("tidegate_overrides", "gauge", "Keys with limits of their own.", overrides);
 }
 
 fn store<S: Store>(app: &App<S>, usage: &StoreUsage, text: &mut MetricText) {
     let report = app.limiter().store_report();
     text.histogram(
         "tidegate_store_seconds",
-        "How long a store at the other end of a wire took to answer; what got no answer in time is \
-         here with the time that it waited.",
+        "Response time of a remote store; a call without a response in time counts with the time that \
+         it waited.",
         &report.latency,
     );
     let mut family = text.family(
         "tidegate_store_errors_total",
         "counter",
-        "Decisions that the store could not make, by why.",
+        "Decisions that the store could not make, by kind of error.",
     );
     for (kind, count) in &report.errors {
         family.sample(&[("kind", kind.name())], count);
@@ -150,24 +152,29 @@ fn store<S: Store>(app: &App<S>, usage: &StoreUsage, text: &mut MetricText) {
     text.single(
         "tidegate_store_breaker_open",
         "gauge",
-        "Whether the store is not asked at the moment, since it did not answer.",
+        "Whether calls to the store are suspended, because it did not respond.",
         u8::from(!report.is_available),
     );
     text.optional("tidegate_keys", "gauge", "Keys in the store.", usage.keys);
-    text.optional("tidegate_max_keys", "gauge", "Keys that the store may hold.", usage.max_keys);
+    text.optional(
+        "tidegate_max_keys",
+        "gauge",
+        "Most keys that the store can hold.",
+        usage.max_keys,
+    );
     if let Some(all) = usage.overflowed {
         overflowed(app, all, text);
     }
     text.optional(
         "tidegate_store_memory_bytes",
         "gauge",
-        "Memory of the counters, or of a store that is a process of its own.",
+        "Memory of the counters, or of the whole store if it is a separate process.",
         usage.bytes,
     );
     text.optional(
         "tidegate_store_max_memory_bytes",
         "gauge",
-        "What that memory may grow to.",
+        "Limit of tidegate_store_memory_bytes.",
         usage.max_bytes,
     );
     text.optional(
@@ -178,13 +185,13 @@ fn store<S: Store>(app: &App<S>, usage: &StoreUsage, text: &mut MetricText) {
     );
 }
 
-/// By policy. What is left came with requests.
+/// Writes overflows by policy. The rest, with an empty label, belongs to limits that came with requests.
 fn overflowed<S: Store>(app: &App<S>, all: u64, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_overflowed_total",
         "counter",
-        "Charges of new keys that shared a counter because there was no room for them, by policy; \
-         of none, if their limit came with the request.",
+        "Charges of new keys that shared a counter because the store was full, by policy; the label is \
+         empty if the limit came with the request.",
     );
     let mut overflows = app.overflows();
     for policy in app.limiter().plan().policies() {
@@ -198,55 +205,55 @@ fn configuration<S: Store>(app: &App<S>, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_config_reloads_total",
         "counter",
-        "Changes of the configuration, by what became of them.",
+        "Reloads of the configuration, by result.",
     );
     family.sample(&[("result", "done")], done);
     family.sample(&[("result", "refused")], refused);
     text.single(
         "tidegate_config_refused",
         "gauge",
-        "Whether the configuration that would be in use was refused.",
+        "Whether the newest configuration was refused.",
         u8::from(app.reload_problem().is_some()),
     );
     text.single(
         "tidegate_amendments",
         "gauge",
-        "Overrides and modes that were set while the server runs.",
+        "Overrides and modes that were set at run time.",
         app.amendments().len(),
     );
 }
 
 fn connections<S: Store>(app: &App<S>, text: &mut MetricText) {
-    let rooms = app.seat_pools();
-    if rooms.is_empty() {
+    let pools = app.seat_pools();
+    if pools.is_empty() {
         return;
     }
     let mut family = text.family(
         "tidegate_connections",
         "gauge",
-        "Open connections, by the address that they came to.",
+        "Open connections, by the address of the listener.",
     );
-    for (listener, room) in &rooms {
-        family.sample(&[("listener", listener)], room.taken());
+    for (listener, pool) in &pools {
+        family.sample(&[("listener", listener)], pool.taken());
     }
     let mut family = text.family(
         "tidegate_connections_made_way_total",
         "counter",
-        "Connections that were closed because others found no room, by what they were doing.",
+        "Connections that were closed in favour of others when all seats were taken, by state.",
     );
-    for (listener, room) in &rooms {
-        for how in EvictionKind::ALL {
-            let labels = [("listener", &**listener), ("state", how.name())];
-            family.sample(&labels, room.evictions(how));
+    for (listener, pool) in &pools {
+        for kind in EvictionKind::ALL {
+            let labels = [("listener", &**listener), ("state", kind.name())];
+            family.sample(&labels, pool.evictions(kind));
         }
     }
     let mut family = text.family(
         "tidegate_connections_refused_total",
         "counter",
-        "Connections that were closed on arrival: all seats were taken, and too many waited for one.",
+        "Connections that were refused: all seats were taken, and too many connections waited for one.",
     );
-    for (listener, room) in &rooms {
-        family.sample(&[("listener", listener)], room.refused());
+    for (listener, pool) in &pools {
+        family.sample(&[("listener", listener)], pool.refused());
     }
 }
 
@@ -256,8 +263,8 @@ fn traces<S: Store>(app: &App<S>, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_spans_total",
         "counter",
-        "Traced requests: a collector has them, there was no room for them, or they were sent and \
-         no collector took them.",
+        "Spans: exported to a collector, dropped because the queue was full, or lost because no \
+         collector accepted them.",
     );
     for (result, count) in
         [("exported", &counts.exported), ("dropped", &counts.dropped), ("lost", &counts.lost)]
@@ -266,27 +273,27 @@ fn traces<S: Store>(app: &App<S>, text: &mut MetricText) {
     }
 }
 
-/// Under the names that all programs use in Prometheus.
+/// Writes the process metrics, under the standard names of Prometheus client libraries.
 fn process<S: Store>(app: &App<S>, text: &mut MetricText) {
     let process = ProcessUsage::now();
     text.optional(
         "process_resident_memory_bytes",
         "gauge",
-        "Memory of this process.",
+        "Resident memory of this process.",
         process.resident_bytes,
     );
     text.optional(
         "process_cpu_seconds_total",
         "counter",
-        "Processor time of this process.",
+        "CPU time of this process.",
         process.cpu_nanos.map(ExactSeconds),
     );
     text.optional("process_open_fds", "gauge", "Open file descriptors.", process.open_fds);
-    text.optional("process_max_fds", "gauge", "Allowed file descriptors.", process.max_fds);
+    text.optional("process_max_fds", "gauge", "Limit of open file descriptors.", process.max_fds);
     text.single(
         "process_start_time_seconds",
         "gauge",
-        "When this process began.",
+        "Start time of this process, as a Unix timestamp.",
         app.metrics().started().as_micros() / 1_000_000,
     );
 }

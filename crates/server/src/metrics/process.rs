@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// This process, as far as the system says.
+/// The resources of this process, as far as the system reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: Option<u64>,
@@ -29,8 +29,8 @@ fn resident_bytes(status: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// The fourteenth and fifteenth field, in ticks of 10 ms. The second one, a name, may contain
-/// spaces.
+/// The fourteenth and fifteenth field, in ticks of 10 ms. The second field, a name in parentheses, can
+/// contain spaces.
 fn cpu_nanos(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11).map(str::parse::<u64>);

@@ -1,10 +1,10 @@
-//! Requests that got no decision, by listener and reason.
+//! Counts requests that were refused without a decision, by listener and reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 
-/// The kind of a listener, as a label.
+/// The kind of a listener, as a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenerKind {
@@ -20,15 +20,15 @@ pub enum ListenerKind {
     Gateway,
 }
 
-/// Why a request was refused. There are few, so that a graph can show them all.
+/// Why a request was refused. The reasons are few, so that a graph can show them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// It cannot be read, or could be read in two ways.
+    /// The request is malformed or ambiguous.
     Malformed,
-    /// It is larger than the bounds allow.
+    /// The request exceeds a size limit.
     TooLarge,
-    /// It did not arrive in time.
+    /// The request did not arrive in time.
     Timeout,
     /// A password, token or certificate is missing or wrong.
     Unauthenticated,
@@ -36,9 +36,9 @@ pub enum RefusalReason {
     Forbidden,
     /// There is no such path, method, policy or command.
     NotFound,
-    /// There is no room for it at the moment.
+    /// The server is overloaded at the moment.
     Overload,
-    /// Something behind this server did not answer, or the server stops.
+    /// A backend did not respond, or the server is stopping.
     Unavailable,
 }
 
@@ -83,7 +83,7 @@ impl RefusalReason {
         }
     }
 
-    /// What the status of a refusal stands for; `None` if the status is not one of a refusal.
+    /// The reason that an HTTP status stands for; `None` if the status is not a refusal.
     pub fn of(status: StatusCode) -> Option<Self> {
         Some(match status {
             StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
@@ -103,7 +103,7 @@ impl RefusalReason {
     }
 }
 
-/// How many requests were refused.
+/// The number of refused requests, by listener and reason.
 #[derive(Debug, Default)]
 pub(crate) struct RefusalCounts([[AtomicU64; RefusalReason::ALL.len()]; ListenerKind::ALL.len()]);
 
@@ -116,10 +116,11 @@ impl RefusalCounts {
         }
     }
 
-    /// Those that are not zero, and the one that is there from the beginning.
+    /// The counts above zero, and the one series per listener that exists from the beginning.
     pub(super) fn samples(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let of_listener = |(kind, counts): (ListenerKind, &'_ [AtomicU64; 8])| {
-            let counts: Vec<u64> = counts.iter().map(|it| it.load(Ordering::Relaxed)).collect();
+            let counts: Vec<u64> =
+                counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
             RefusalReason::ALL.into_iter().zip(counts).filter_map(move |(reason, count)| {
                 let is_shown = count > 0 || reason == RefusalReason::Malformed;
                 is_shown.then_some((kind.name(), reason.name(), count))

@@ -1,9 +1,9 @@
-//! Which part of a counter belongs to this thread.
+//! Assigns each thread one of the parts into which hot counters are divided.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many parts the counters that every decision touches are divided into. Threads with different
-/// parts do not wait for each other's writes.
+/// How many parts the counters of every decision are divided into. Threads with different parts do not
+/// contend for cache lines.
 pub(crate) const SLOTS: usize = 8;
 
 /// This thread's part.

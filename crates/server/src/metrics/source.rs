@@ -1,4 +1,4 @@
-//! Metrics of others, for the same page.
+//! Metrics that another crate adds to the metrics page.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use tidegate::Plan;
 
 use super::text::MetricText;
 
-/// Somebody who counts, such as the gateway.
+/// A component with metrics of its own, such as the gateway.
 pub trait MetricSource: fmt::Debug + Send + Sync {
-    /// What is counted, as it is now and under this plan.
+    /// The current metrics, under this plan.
     fn families(&self, plan: &Arc<Plan>) -> Vec<MetricFamily>;
 }
 
 /// A metric, and all its samples.
 #[derive(Clone, Debug)]
 pub struct MetricFamily {
-    /// Its name.
+    /// The name of the metric.
     pub name: &'static str,
     /// `counter` or `gauge`.
     pub kind: &'static str,
-    /// What it is, in a sentence.
+    /// The meaning of the metric, in a sentence.
     pub help: &'static str,
-    /// Labels and values. As everywhere, nothing of a request is in them.
+    /// Labels and values. Labels must not contain anything from a request.
     pub samples: Vec<(Vec<(&'static str, String)>, u64)>,
 }
 

@@ -1,23 +1,23 @@
-//! Decisions that are made together, and counted together.
+//! Counts decisions that are made together, with one update of the counters.
 
 use tidegate::{Charge, Clock, DecisionSource, Stopwatch, Timestamp, Verdict};
 
 use super::{DecisionMetrics, MetricOutcome, ObservedCaller, ObservedDenial, PolicyCounters, slot};
 
-/// Decisions of one policy, or of limits that came with requests, each about one charge.
+/// A tally of decisions, each about one charge, of one policy or of limits that came with requests.
 pub(crate) struct DecisionTally<'m> {
     metrics: &'m DecisionMetrics,
-    /// Of the policy; of none if the limits came with requests.
+    /// The counters of the policy; `None` if the limits came with requests.
     policy: Option<&'m PolicyCounters>,
     slot: usize,
     counts: [u64; MetricOutcome::ALL.len()],
-    /// Read once, when the first is denied.
+    /// The time, read once at the first denial.
     now: Option<Timestamp>,
     watch: Option<Stopwatch>,
 }
 
 impl DecisionMetrics {
-    /// Starts to count decisions that are about to be made.
+    /// Starts a tally of decisions that are about to be made.
     pub(crate) fn tally<'m>(&'m self, policy: Option<&'m PolicyCounters>) -> DecisionTally<'m> {
         DecisionTally {
             metrics: self,
@@ -31,7 +31,7 @@ impl DecisionMetrics {
 }
 
 impl DecisionTally<'_> {
-    /// One of them.
+    /// Adds a decision.
     #[inline]
     pub(crate) fn add(&mut self, charge: &Charge<'_>, verdict: &Verdict) {
         let outcome = MetricOutcome::of_one(charge, verdict);
@@ -47,7 +47,7 @@ impl DecisionTally<'_> {
         self.metrics.observe_caller(policy, self.slot, caller, denied);
     }
 
-    /// That was all. Each of them took its share of what all took, answers included.
+    /// Ends the tally. Each decision counts with the mean duration, which includes writing the answers.
     pub(crate) fn finish(self) {
         let decisions: u64 = self.counts.iter().sum();
         if let (Some(watch), 1..) = (self.watch, decisions) {

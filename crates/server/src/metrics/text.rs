@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use tidegate::{Histogram, HistogramSnapshot};
 
-/// A page that grows by families of samples.
+/// A page of metrics, to which families of samples are appended.
 #[derive(Debug, Default)]
 pub(super) struct MetricText(String);
 
@@ -20,7 +20,7 @@ impl MetricText {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// The same if there may be nothing to say.
+    /// The same, if there is a value.
     pub(super) fn optional(
         &mut self,
         name: &str,

@@ -1,18 +1,18 @@
-//! Who counts as one client.
+//! The network that counts as one client: an IPv4 address or an IPv6 /64.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A client, by its address. With IPv6 a single customer has 2^64 addresses, so there it is the network
-/// of that size.
+/// A client, identified by its address. For IPv6, the /64 network counts, since a single customer usually
+/// has all of its 2^64 addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientNetwork(u128);
 
 impl ClientNetwork {
-    /// Whether it is this machine: a proxy or a sidecar that speaks for many.
+    /// Whether the client is on this machine, such as a proxy or sidecar that acts for many clients.
     pub const fn is_local(self) -> bool {
         match Ipv6Addr::from_bits(self.0).to_ipv4_mapped() {
             Some(address) => address.is_loopback(),
-            // The network of `::1`, in which there is nothing else.
+            // The network of `::1`, which contains no other client.
             None => self.0 == 0,
         }
     }

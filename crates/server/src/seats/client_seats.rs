@@ -1,4 +1,4 @@
-//! The connections of one client, and which of them it gives up.
+//! The seats of one client, and which of them it gives up first.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -8,20 +8,20 @@ use tokio::time::Instant;
 use super::QUIET;
 use super::table::{LeaveOrder, SeatOccupant};
 
-/// The connections of one client.
+/// The connections of one client, seated and waiting.
 #[derive(Debug)]
 pub(super) struct ClientSeats {
     pub(super) address: IpAddr,
-    /// Seats, without those that are being left.
+    /// Seats of the client, without evicted ones.
     pub(super) held: usize,
-    /// How many wait for a seat.
+    /// Connections that wait for a seat.
     pub(super) waiting: usize,
-    /// How many of these wait for one that somebody is leaving for them.
+    /// Waiting connections for which another one was evicted.
     pub(super) claims: usize,
     pub(super) idle: BTreeSet<LeaveOrder>,
-    /// Those at work that had not finished asking when this was last looked at.
+    /// Busy connections whose request was incomplete at the last check.
     pub(super) asking: BTreeSet<(Instant, u64)>,
-    /// Those at work that are answered.
+    /// Busy connections whose request is being answered.
     answered: BTreeSet<(Instant, u64)>,
 }
 
@@ -48,16 +48,17 @@ impl ClientSeats {
         }
     }
 
-    pub(super) fn remove_waiter(&mut self, asked: Option<u64>) {
+    pub(super) fn remove_waiter(&mut self, evicted: Option<u64>) {
         self.waiting = self.waiting.saturating_sub(1);
-        self.remove_claim(asked);
+        self.remove_claim(evicted);
     }
 
-    pub(super) fn remove_claim(&mut self, asked: Option<u64>) {
-        self.claims = self.claims.saturating_sub(usize::from(asked.is_some()));
+    pub(super) fn remove_claim(&mut self, evicted: Option<u64>) {
+        self.claims = self.claims.saturating_sub(usize::from(evicted.is_some()));
     }
 
-    /// Which seat this client gives up, if it has the most.
+    /// The seat that this client gives up: an idle one, then one whose request is incomplete, and above
+    /// its share also one that is being answered.
     pub(super) fn seat_to_evict(
         &mut self,
         seats: &HashMap<u64, SeatOccupant>,
@@ -66,7 +67,7 @@ impl ClientSeats {
     ) -> Option<u64> {
         let is_new = |since: Instant| since + QUIET > now;
         if let Some((_, from, number)) = self.idle.first()
-            && (*from <= now || seats.get(number).is_some_and(|it| !is_new(it.since)))
+            && (*from <= now || seats.get(number).is_some_and(|seat| !is_new(seat.since)))
         {
             return Some(*number);
         }
@@ -74,7 +75,7 @@ impl ClientSeats {
             if is_new(since) {
                 break;
             }
-            if seats.get(&number).is_none_or(|it| !it.work.is_served()) {
+            if seats.get(&number).is_none_or(|seat| !seat.work.is_served()) {
                 return Some(number);
             }
             self.asking.remove(&(since, number));

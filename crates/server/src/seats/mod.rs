@@ -1,8 +1,8 @@
-//! Room for connections: how many a listener has at a time, and who makes way when it is full.
+//! Seats: how many connections a listener has at a time, and which are evicted when all are taken.
 //!
-//! A connection on which nothing is under way is at rest, and says so. Whoever comes and finds no seat
-//! gets one from the client that has the most (`seating.rs`). So a client that asks one thing after the
-//! other never tells anybody anything, and no client can keep all seats for itself.
+//! A connection without a request in progress is idle, and marks its seat so. A newcomer that finds no
+//! seat gets one from the client that has the most (`table.rs`). So a client with back-to-back requests
+//! never pays for the bookkeeping, and no client can keep all seats for itself.
 
 mod client_network;
 mod client_seats;
@@ -36,20 +36,20 @@ pub use self::seat_use::SeatUse;
 pub(crate) struct SeatPool {
     size: usize,
     seating: Mutex<SeatTable>,
-    /// Knows addresses that speak for many clients: proxies that are trusted.
+    /// Whether an address is a trusted proxy, which acts for many clients.
     speaks_for_many: OnceLock<Box<dyn Fn(IpAddr) -> bool + Send + Sync>>,
     evictions: [AtomicU64; EvictionKind::ALL.len()],
     refused: AtomicU64,
 }
 
-/// What a connection was doing when it had to make way.
+/// The state of a connection when it was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EvictionKind {
-    /// Nothing.
+    /// It was idle.
     Silent,
-    /// It had not finished asking.
+    /// Its request was incomplete.
     Asking,
-    /// It was being answered.
+    /// Its request was being answered.
     Answered,
 }
 
@@ -83,7 +83,7 @@ impl SeatPool {
         }
     }
 
-    /// Whom to ask which addresses speak for many clients. Counts once.
+    /// Sets the check for trusted proxies, which act for many clients. Only the first call counts.
     pub(crate) fn set_trusted_proxies(
         &self,
         speaks_for_many: impl Fn(IpAddr) -> bool + Send + Sync + 'static,
@@ -96,28 +96,28 @@ impl SeatPool {
         self.size.saturating_sub(self.seating.lock().free)
     }
 
-    /// How many connections were closed so that others could be let in.
-    pub(crate) fn evictions(&self, how: EvictionKind) -> u64 {
-        self.evictions.get(how as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    /// How many connections were closed in favour of others.
+    pub(crate) fn evictions(&self, kind: EvictionKind) -> u64 {
+        self.evictions.get(kind as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// How many found neither a seat nor a place in the queue.
+    /// How many connections found neither a seat nor a place in the queue.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// A seat for a client, a place in the queue, or nothing.
+    /// Requests a seat for a client: it gets a seat, a place in the queue, or neither.
     pub(crate) fn request_seat(self: &Arc<Self>, address: Option<IpAddr>) -> SeatOutcome {
         let mut seating = self.seating.lock();
         if let Some((number, work)) = seating.take_free(address) {
             drop(seating);
-            return SeatOutcome::Seated(SeatGuard { room: Arc::clone(self), number, work });
+            return SeatOutcome::Seated(SeatGuard { pool: Arc::clone(self), number, work });
         }
         let (seat, granted) = oneshot::channel();
         match seating.queue(address, seat) {
             Some(number) => {
                 drop(seating);
-                SeatOutcome::Queued(SeatRequest { room: Arc::clone(self), number, granted })
+                SeatOutcome::Queued(SeatRequest { pool: Arc::clone(self), number, granted })
             }
             None => {
                 drop(seating);
@@ -127,21 +127,21 @@ impl SeatPool {
         }
     }
 
-    /// Has somebody leave for who waits under this number. Returns whether there is somebody.
+    /// Evicts a connection for the waiter with this number. Returns false if none can be evicted.
     fn evict_one(&self, waiting: u64) -> bool {
         let trusted = |address| self.speaks_for_many.get().is_some_and(|trusts| trusts(address));
-        let leaver = self.seating.lock().evict_for(waiting, &trusted);
-        let how = match &leaver {
+        let eviction = self.seating.lock().evict_for(waiting, &trusted);
+        let kind = match &eviction {
             None => return false,
             Some(SeatEviction::Silent(_)) => Some(EvictionKind::Silent),
             Some(SeatEviction::Asking(_)) => Some(EvictionKind::Asking),
             Some(SeatEviction::Answered(_)) => Some(EvictionKind::Answered),
             Some(SeatEviction::Late(_)) => None,
         };
-        if let Some(count) = how.and_then(|how| self.evictions.get(how as usize)) {
+        if let Some(count) = kind.and_then(|kind| self.evictions.get(kind as usize)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        match leaver {
+        match eviction {
             Some(SeatEviction::Silent(waker)) => waker.wake(),
             Some(
                 SeatEviction::Asking(end) | SeatEviction::Answered(end) | SeatEviction::Late(end),
@@ -151,12 +151,12 @@ impl SeatPool {
         true
     }
 
-    /// How to end a connection, whatever it does.
+    /// Sets the handle that ends a connection, whatever it does.
     pub(crate) fn set_abort(&self, number: u64, end: AbortHandle) {
         self.seating.lock().set_abort(number, end);
     }
 
-    /// Hands a seat over. Whoever has waited for it may be gone by now.
+    /// Hands a free seat to a waiter. If that waiter has gone, the next one gets it.
     fn hand_over(&self, mut grant: Option<SeatGrant>) {
         while let Some(SeatGrant { number, work, to }) = grant {
             if to.send((number, work)).is_ok() {
@@ -173,52 +173,52 @@ impl fmt::Debug for SeatPool {
     }
 }
 
-/// A connection's seat in the room of its listener. It is free again when this is dropped.
+/// A connection's seat at its listener. Dropping it frees the seat.
 #[derive(Debug)]
 pub struct Seat {
-    hold: SeatGuard,
+    guard: SeatGuard,
     closing: ClosingSignal,
     is_notified: bool,
 }
 
 impl Seat {
-    pub(crate) const fn new(closing: ClosingSignal, hold: SeatGuard) -> Self {
-        Self { hold, closing, is_notified: false }
+    pub(crate) const fn new(closing: ClosingSignal, guard: SeatGuard) -> Self {
+        Self { guard, closing, is_notified: false }
     }
 
-    /// In a room of its own.
+    /// The only seat of a pool of its own.
     #[cfg(any(test, fuzzing))]
     #[allow(clippy::panic, reason = "for tests")]
     pub(crate) fn alone(closing: ClosingSignal) -> Self {
-        let room = Arc::new(SeatPool::new(&ListenerConfig {
+        let pool = Arc::new(SeatPool::new(&ListenerConfig {
             max_connections: 1,
             ..ListenerConfig::default()
         }));
-        let SeatOutcome::Seated(hold) = room.request_seat(None) else { panic!("a seat") };
-        Self::new(closing, hold)
+        let SeatOutcome::Seated(guard) = pool.request_seat(None) else { panic!("a seat") };
+        Self::new(closing, guard)
     }
 
-    /// Where to tell what is done with the seat.
+    /// The flags with which the connection reports the state of its requests.
     pub fn work(&self) -> SeatUse {
-        self.hold.work.clone()
+        self.guard.work.clone()
     }
 
-    /// Whether the connection has to end with what it has begun.
+    /// Whether the connection must close after the request in progress.
     pub fn must_close(&self) -> bool {
         self.is_notified || *self.closing.borrow()
     }
 
-    /// From now on it is so.
+    /// Marks the connection as notified that it must close.
     pub(crate) const fn mark_notified(&mut self) {
         self.is_notified = true;
     }
 
-    /// Whether it knows.
+    /// Whether the connection was notified that it must close.
     pub(crate) const fn is_notified(&self) -> bool {
         self.is_notified
     }
 
-    /// Resolves when the connection has to end with what it has begun.
+    /// Resolves when the connection must close after the request in progress.
     pub fn wait_must_close(&self) -> impl Future<Output = ()> + Send + 'static {
         let closing = (!self.is_notified).then(|| self.closing.clone());
         async move {
@@ -232,53 +232,53 @@ impl Seat {
         self.closing.clone()
     }
 
-    /// Nothing is under way on the connection as long as the result exists. From `from` on its seat
-    /// may be wanted.
+    /// Marks the connection as idle for as long as the result exists. The seat can be taken away after
+    /// `from`.
     pub fn idle(&self, from: Instant) -> IdleSeat {
-        let SeatGuard { room, number, .. } = &self.hold;
-        room.seating.lock().mark_idle(*number, from);
-        IdleSeat { room: Arc::clone(room), number: *number, is_over: false }
+        let SeatGuard { pool, number, .. } = &self.guard;
+        pool.seating.lock().mark_idle(*number, from);
+        IdleSeat { pool: Arc::clone(pool), number: *number, is_over: false }
     }
 }
 
-/// A connection at rest.
+/// The seat of an idle connection.
 #[derive(Debug)]
 pub struct IdleSeat {
-    room: Arc<SeatPool>,
+    pool: Arc<SeatPool>,
     number: u64,
     is_over: bool,
 }
 
 impl IdleSeat {
-    /// Resolves when somebody else needs the seat. Then it is theirs: the connection has to end.
+    /// Resolves when the seat was given to another connection: this one must close.
     pub fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.room.seating.lock().is_wanted(self.number, cx.waker()) {
+        match self.pool.seating.lock().is_wanted(self.number, cx.waker()) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
     }
 
-    /// Something is under way again. Returns whether the seat is somebody else's, who waits for the end
-    /// of what has just begun.
+    /// Ends the idle period: a request has begun. Returns whether the connection was evicted meanwhile,
+    /// and must close after this request.
     pub fn end(mut self) -> bool {
         self.is_over = true;
-        self.room.seating.lock().mark_busy(self.number)
+        self.pool.seating.lock().mark_busy(self.number)
     }
 }
 
 impl Drop for IdleSeat {
     fn drop(&mut self) {
         if !self.is_over {
-            self.room.seating.lock().mark_busy(self.number);
+            self.pool.seating.lock().mark_busy(self.number);
         }
     }
 }
 
-/// A connection is at rest when nothing was under way for this long.
+/// A connection can be evicted as idle after it had no request in progress for this long.
 pub const QUIET: Duration = Duration::from_millis(100);
-/// How long a client may take before it asks for the first time, even when seats are short.
+/// How long a new connection has for its first request, even when all seats are taken.
 pub const GRACE: Duration = Duration::from_secs(1);
-/// However small a room is, a client keeps this many.
+/// The share of a client, however few seats there are.
 const LEAST_SHARE: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The queue in front of a room: who waits for a seat, and who gets the next one.
+//! The queue for seats: which connections wait, and which of them gets the next free seat.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,16 +9,16 @@ use super::client_network::ClientNetwork;
 use super::seat_use::SeatUse;
 use super::table::SeatTable;
 
-/// Somebody without a seat.
+/// A connection that waits for a seat.
 #[derive(Debug)]
 pub(super) struct SeatWaiter {
     pub(super) client: Option<ClientNetwork>,
     pub(super) seat: oneshot::Sender<(u64, SeatUse)>,
-    /// Who was told to leave for it.
+    /// The seat number of the connection that was evicted for this one.
     pub(super) evicted: Option<u64>,
 }
 
-/// A seat for somebody who has waited for it.
+/// A seat that is granted to a waiting connection.
 #[derive(Debug)]
 pub(super) struct SeatGrant {
     pub(super) number: u64,
@@ -27,23 +27,23 @@ pub(super) struct SeatGrant {
 }
 
 impl SeatTable {
-    /// A free seat goes to whoever has the fewest, and of these to the first.
+    /// Grants a free seat to the waiting client with the fewest seats; among equals, to the first in line.
     pub(super) fn grant(&mut self) -> Option<SeatGrant> {
         if self.free == 0 {
             return None;
         }
-        let seats =
-            |it: &SeatWaiter| it.client.and_then(|it| self.groups.get(&it)).map_or(0, |it| it.held);
-        let first =
-            self.waiting.iter().min_by_key(|(id, it)| (seats(it), **id)).map(|(id, _)| *id)?;
-        let SeatWaiter { client, seat, evicted: asked } = self.waiting.remove(&first)?;
+        let waiters = self.waiting.iter();
+        let first = waiters.min_by_key(|(id, waiter)| (self.held(waiter.client), **id));
+        let first = *first?.0;
+        let SeatWaiter { client, seat, evicted } = self.waiting.remove(&first)?;
         self.free = self.free.saturating_sub(1);
         let (number, work) = self.occupy(client);
-        self.change(client, |group| group.remove_waiter(asked));
+        self.change(client, |group| group.remove_waiter(evicted));
         Some(SeatGrant { number, work, to: seat })
     }
 
-    /// Waits for a seat. Returns under which number, unless others with fewer seats fill the queue.
+    /// Adds a connection to the queue, and returns its number. `None` if the queue is full and no client
+    /// in it has more seats.
     pub(super) fn queue(
         &mut self,
         address: Option<IpAddr>,
@@ -60,17 +60,18 @@ impl SeatTable {
         Some(number)
     }
 
-    /// Sends away who came last of the client that has the most, if that is more than `client` has.
+    /// Drops the last waiter of the client that has the most seats and waiters, if `client` has fewer.
     fn drop_last_waiter(&mut self, client: Option<ClientNetwork>) -> bool {
         let mut sizes: HashMap<Option<ClientNetwork>, usize> = HashMap::new();
-        for waiting in self.waiting.values() {
-            let size = sizes.entry(waiting.client).or_insert_with(|| self.held(waiting.client));
+        for waiter in self.waiting.values() {
+            let size = sizes.entry(waiter.client).or_insert_with(|| self.held(waiter.client));
             *size = size.saturating_add(1);
         }
         let size = |client: &Option<ClientNetwork>| sizes.get(client).copied().unwrap_or(0);
         let own = size(&client).max(self.held(client)).saturating_add(1);
-        let most = self.waiting.iter().max_by_key(|(id, it)| (size(&it.client), **id));
-        let Some(id) = most.filter(|(_, it)| size(&it.client) > own).map(|(id, _)| *id) else {
+        let most = self.waiting.iter().max_by_key(|(id, waiter)| (size(&waiter.client), **id));
+        let most = most.filter(|(_, waiter)| size(&waiter.client) > own);
+        let Some(id) = most.map(|(id, _)| *id) else {
             return false;
         };
         self.stop_waiting(id);
@@ -81,10 +82,10 @@ impl SeatTable {
         client.and_then(|client| self.groups.get(&client)).map_or(0, |group| group.held)
     }
 
-    /// Somebody does not wait any more.
+    /// Removes a connection from the queue.
     pub(super) fn stop_waiting(&mut self, number: u64) {
-        if let Some(SeatWaiter { client, evicted: asked, .. }) = self.waiting.remove(&number) {
-            self.change(client, |group| group.remove_waiter(asked));
+        if let Some(SeatWaiter { client, evicted, .. }) = self.waiting.remove(&number) {
+            self.change(client, |group| group.remove_waiter(evicted));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What whoever comes to a room gets: a seat, or a place in the queue for one.
+//! The outcome of a request for a seat: a taken seat, or a place in the queue for one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,35 +10,36 @@ use tokio::time::timeout;
 use super::SeatPool;
 use super::seat_use::SeatUse;
 
-/// What becomes of somebody who has come.
+/// The outcome of a request for a seat.
 #[derive(Debug)]
 pub(crate) enum SeatOutcome {
     Seated(SeatGuard),
     Queued(SeatRequest),
-    /// Too many wait, and none of them has more seats.
+    /// The queue is full, and no client in it has more seats.
     Refused,
 }
 
 /// A place in the queue for a seat.
 #[derive(Debug)]
 pub(crate) struct SeatRequest {
-    pub(super) room: Arc<SeatPool>,
+    pub(super) pool: Arc<SeatPool>,
     pub(super) number: u64,
     pub(super) granted: oneshot::Receiver<(u64, SeatUse)>,
 }
 
 impl SeatRequest {
-    /// A seat, however long that takes; `None` if others, who have fewer, have filled the queue.
+    /// Waits for a seat, however long that takes. `None` if clients with fewer seats have filled the
+    /// queue.
     pub(crate) async fn seat(mut self) -> Option<SeatGuard> {
         loop {
-            let is_asked = self.room.evict_one(self.number);
-            let patience = if is_asked { LEAVING } else { LOOK_AGAIN };
+            let is_evicting = self.pool.evict_one(self.number);
+            let patience = if is_evicting { LEAVING } else { LOOK_AGAIN };
             match timeout(patience, &mut self.granted).await {
                 Ok(Ok((number, work))) => {
-                    return Some(SeatGuard { room: Arc::clone(&self.room), number, work });
+                    return Some(SeatGuard { pool: Arc::clone(&self.pool), number, work });
                 }
                 Ok(Err(_)) => {
-                    self.room.refused.fetch_add(1, Ordering::Relaxed);
+                    self.pool.refused.fetch_add(1, Ordering::Relaxed);
                     return None;
                 }
                 Err(_) => {}
@@ -49,20 +50,20 @@ impl SeatRequest {
 
 impl Drop for SeatRequest {
     fn drop(&mut self) {
-        self.room.seating.lock().stop_waiting(self.number);
-        // It may have been handed over at the last moment.
+        self.pool.seating.lock().stop_waiting(self.number);
+        // A seat may have been granted at the last moment.
         self.granted.close();
         if let Ok((number, _)) = self.granted.try_recv() {
-            let grant = self.room.seating.lock().vacate(number);
-            self.room.hand_over(grant);
+            let grant = self.pool.seating.lock().vacate(number);
+            self.pool.hand_over(grant);
         }
     }
 }
 
-/// A seat that is taken. It is free again when this is dropped.
+/// A taken seat. Dropping it frees the seat.
 #[derive(Debug)]
 pub(crate) struct SeatGuard {
-    pub(super) room: Arc<SeatPool>,
+    pub(super) pool: Arc<SeatPool>,
     pub(super) number: u64,
     pub(super) work: SeatUse,
 }
@@ -75,12 +76,12 @@ impl SeatGuard {
 
 impl Drop for SeatGuard {
     fn drop(&mut self) {
-        let grant = self.room.seating.lock().vacate(self.number);
-        self.room.hand_over(grant);
+        let grant = self.pool.seating.lock().vacate(self.number);
+        self.pool.hand_over(grant);
     }
 }
 
-/// How long somebody may take to leave before another one is asked.
+/// How long an evicted connection can take to close before another one is evicted.
 pub(super) const LEAVING: Duration = Duration::from_secs(1);
-/// How often to look whether somebody rests, while all seats are taken and none does.
+/// How often to look for a connection to evict, while there is none.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);

@@ -1,9 +1,10 @@
-//! What a connection does with its seat, told without a lock.
+//! Flags with which a connection reports, without a lock, what it does with its seat.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the room has to know of a connection's requests. Shared by the connection and the room.
+/// The state of a connection's requests, as far as evictions depend on it. Shared by the connection and
+/// the seat table.
 #[derive(Clone, Debug, Default)]
 pub struct SeatUse(Arc<SeatFlags>);
 
@@ -14,22 +15,22 @@ struct SeatFlags {
 }
 
 impl SeatUse {
-    /// A whole request has come, and is answered.
+    /// Reports that a complete request has arrived and is being answered.
     pub fn mark_served(&self) {
-        // Nearly always nothing changes, and nothing is written.
+        // Avoids the write, since the flag is nearly always set already.
         if !self.is_served() {
             self.0.is_served.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The last answer was a denial, or was not.
+    /// Reports whether the last answer was a denial.
     pub fn set_denied(&self, was_denied: bool) {
         if self.is_denied() != was_denied {
             self.0.was_denied.store(was_denied, Ordering::Relaxed);
         }
     }
 
-    /// The next request has not come yet.
+    /// Marks that the next request has not arrived yet.
     pub(super) fn mark_waiting(&self) {
         self.0.is_served.store(false, Ordering::Relaxed);
     }

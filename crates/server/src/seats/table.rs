@@ -1,10 +1,10 @@
-//! Who has a seat, who waits for one, and who has to give one up.
+//! The table of seats: which connections have one, which wait, and which are evicted.
 //!
-//! Seats are short when all are taken. Then whoever has the most gives one up to whoever has fewer: of
-//! its connections first those at rest, and of these first those whose last answer was a denial; then
-//! those that have not finished asking. If it has more than its share, also those that are answered.
-//! Nobody takes a seat from a client that would have fewer than itself then, with one exception: who has
-//! less than its share gets the seat that has been at rest for longest, whosever it is.
+//! When all seats are taken, the client that has the most gives one up to a client that has fewer. It
+//! gives up idle connections first, starting with those whose last answer was a denial; then connections
+//! whose request is incomplete. A client above its share also gives up connections that are being
+//! answered. No client takes a seat from one that would then have fewer than itself, with one exception:
+//! a client below its share gets the seat that has been idle for longest, whoever has it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -20,29 +20,29 @@ use super::client_seats::ClientSeats;
 use super::queue::{SeatGrant, SeatWaiter};
 use super::seat_use::SeatUse;
 
-/// The seats of a room, and the queue in front of it.
+/// The seats of a listener, and the queue for them.
 #[derive(Debug)]
 pub(super) struct SeatTable {
     pub(super) free: usize,
     pub(super) rules: SeatRules,
     seats: HashMap<u64, SeatOccupant>,
     pub(super) groups: HashMap<ClientNetwork, ClientSeats>,
-    /// By how many seats they have.
+    /// Clients, by how many seats they have.
     by_size: BTreeSet<(usize, ClientNetwork)>,
-    /// All that rest, in the order in which they would have to leave.
+    /// All idle connections, in the order of eviction.
     idle: BTreeSet<LeaveOrder>,
     pub(super) waiting: BTreeMap<u64, SeatWaiter>,
     next: u64,
 }
 
-/// How seats are shared.
+/// The rules by which clients share the seats.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SeatRules {
     /// How many seats a client keeps, whatever it does with them.
     pub(super) share: usize,
-    /// Whether that holds for this machine too.
+    /// Whether the share also applies to clients on this machine.
     pub(super) is_for_all: bool,
-    /// How many may wait for a seat.
+    /// How many connections can wait for a seat.
     pub(super) max_waiting: usize,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct SeatRules {
 #[derive(Debug)]
 pub(super) struct SeatOccupant {
     client: Option<ClientNetwork>,
-    /// When it came, or began to ask again after a rest.
+    /// When the connection opened, or last became busy after an idle period.
     pub(super) since: Instant,
     state: SeatState,
     pub(super) work: SeatUse,
-    /// Ends it, whatever it does.
+    /// Ends the connection, whatever it does.
     end: Option<AbortHandle>,
 }
 
@@ -62,23 +62,24 @@ pub(super) struct SeatOccupant {
 enum SeatState {
     Busy,
     Idle(LeaveOrder, Waker),
-    /// It was told to leave.
+    /// The connection was evicted, and has not closed yet.
     Leaving,
 }
 
-/// In which order connections leave: those that were denied first, then by how long they rest.
+/// The order of eviction: connections whose last answer was a denial first (`false`), then by when they
+/// became idle.
 pub(super) type LeaveOrder = (bool, Instant, u64);
 
-/// A connection that has to leave.
+/// How a connection is evicted.
 #[derive(Debug)]
 pub(super) enum SeatEviction {
-    /// Nothing is under way on it: it leaves by itself.
+    /// It is idle: it is woken up, and closes.
     Silent(Waker),
-    /// It is cut off.
+    /// Its request is incomplete: it is aborted.
     Asking(AbortHandle),
-    /// The same, in the middle of an answer.
+    /// Its request is being answered: it is aborted.
     Answered(AbortHandle),
-    /// It was told before and does not leave, though nothing is answered: it is cut off.
+    /// It was evicted before and has not closed, although no request is being answered: it is aborted.
     Late(AbortHandle),
 }
 
@@ -101,14 +102,14 @@ impl SeatTable {
         self.next
     }
 
-    /// A free seat, if there is one.
+    /// Takes a free seat, if there is one.
     pub(super) fn take_free(&mut self, address: Option<IpAddr>) -> Option<(u64, SeatUse)> {
         self.free = self.free.checked_sub(1)?;
         self.ensure_client(address);
         Some(self.occupy(address.map(ClientNetwork::from)))
     }
 
-    /// From now on there is a group for a client.
+    /// Makes sure that there is a group for a client.
     pub(super) fn ensure_client(&mut self, address: Option<IpAddr>) {
         if let Some(address) = address {
             self.groups.entry(address.into()).or_insert_with(|| ClientSeats::new(address));
@@ -117,9 +118,9 @@ impl SeatTable {
 
     pub(super) fn occupy(&mut self, client: Option<ClientNetwork>) -> (u64, SeatUse) {
         let (number, since, work) = (self.number(), Instant::now(), SeatUse::default());
-        let standing = SeatState::Busy;
-        let taken = SeatOccupant { client, since, state: standing, work: work.clone(), end: None };
-        self.seats.insert(number, taken);
+        let state = SeatState::Busy;
+        let occupant = SeatOccupant { client, since, state, work: work.clone(), end: None };
+        self.seats.insert(number, occupant);
         self.change(client, |group| {
             group.held = group.held.saturating_add(1);
             group.asking.insert((since, number));
@@ -127,7 +128,7 @@ impl SeatTable {
         (number, work)
     }
 
-    /// Changes a group, and its place among the others. A group of nobody is forgotten.
+    /// Changes a group, and its position among the others. An empty group is removed.
     pub(super) fn change(
         &mut self,
         client: Option<ClientNetwork>,
@@ -149,25 +150,24 @@ impl SeatTable {
         }
     }
 
-    /// How to end a connection.
+    /// Sets the handle that ends a connection.
     pub(super) fn set_abort(&mut self, number: u64, end: AbortHandle) {
-        if let Some(taken) = self.seats.get_mut(&number) {
-            taken.end = Some(end);
+        if let Some(occupant) = self.seats.get_mut(&number) {
+            occupant.end = Some(end);
         }
     }
 
-    /// A connection is gone. Returns who gets its seat.
+    /// Frees the seat of a connection that has ended. Returns the grant of the seat to a waiter, if any.
     pub(super) fn vacate(&mut self, number: u64) -> Option<SeatGrant> {
-        let taken = self.seats.remove(&number)?;
-        let SeatOccupant { client, since, state: standing, .. } = taken;
-        if let SeatState::Idle(turn, _) = &standing {
-            self.idle.remove(turn);
+        let SeatOccupant { client, since, state, .. } = self.seats.remove(&number)?;
+        if let SeatState::Idle(order, _) = &state {
+            self.idle.remove(order);
         }
-        let is_held = !matches!(standing, SeatState::Leaving);
+        let is_held = !matches!(state, SeatState::Leaving);
         self.change(client, |group| {
             group.forget(since, number);
-            if let SeatState::Idle(turn, _) = &standing {
-                group.idle.remove(turn);
+            if let SeatState::Idle(order, _) = &state {
+                group.idle.remove(order);
             }
             group.held = group.held.saturating_sub(usize::from(is_held));
         });
@@ -175,31 +175,31 @@ impl SeatTable {
         self.grant()
     }
 
-    /// Has somebody leave for who waits under this number. `speaks_for_many` knows proxies.
+    /// Evicts a connection for the waiter with this number. `speaks_for_many` recognises proxies.
     pub(super) fn evict_for(
         &mut self,
         waiting: u64,
         speaks_for_many: &dyn Fn(IpAddr) -> bool,
     ) -> Option<SeatEviction> {
-        let SeatWaiter { client, evicted: asked, .. } = self.waiting.get_mut(&waiting)?;
+        let SeatWaiter { client, evicted, .. } = self.waiting.get_mut(&waiting)?;
         if let Some(end) =
-            asked.and_then(|number| self.seats.get(&number)).and_then(SeatOccupant::overdue_abort)
+            evicted.and_then(|number| self.seats.get(&number)).and_then(SeatOccupant::overdue_abort)
         {
             return Some(SeatEviction::Late(end));
         }
-        let (client, asked) = (*client, asked.take());
-        self.change(client, |group| group.remove_claim(asked));
+        let (client, evicted) = (*client, evicted.take());
+        self.change(client, |group| group.remove_claim(evicted));
         let now = Instant::now();
         let number = self.choose_evicted(client, now, speaks_for_many)?;
-        let leaver = self.evict(number)?;
-        if let Some(waiting) = self.waiting.get_mut(&waiting) {
-            waiting.evicted = Some(number);
+        let eviction = self.evict(number)?;
+        if let Some(waiter) = self.waiting.get_mut(&waiting) {
+            waiter.evicted = Some(number);
         }
         self.change(client, |group| group.claims = group.claims.saturating_add(1));
-        Some(leaver)
+        Some(eviction)
     }
 
-    /// Who has to leave for a client.
+    /// Chooses the connection to evict for a client.
     fn choose_evicted(
         &mut self,
         client: Option<ClientNetwork>,
@@ -215,47 +215,49 @@ impl SeatTable {
             let is_above = held > self.rules.share && self.has_share(other, speaks_for_many);
             let seats = &self.seats;
             let group = self.groups.get_mut(&other);
-            if let Some(number) = group.and_then(|it| it.seat_to_evict(seats, now, is_above)) {
-                return Some(number);
+            let number = group.and_then(|group| group.seat_to_evict(seats, now, is_above));
+            if number.is_some() {
+                return number;
             }
         }
         let is_within = own < self.rules.share
             || client.is_none_or(|client| !self.has_share(client, speaks_for_many));
         let group = client.and_then(|client| self.groups.get(&client));
-        let resting = match group {
+        let idle = match group {
             Some(group) if !is_within => &group.idle,
             _ => &self.idle,
         };
-        first_evictable(resting, now)
+        first_evictable(idle, now)
     }
 
-    /// Whether a client speaks for itself alone.
+    /// Whether the share applies to a client: not if it is a proxy that acts for many clients.
     fn has_share(&self, client: ClientNetwork, speaks_for_many: &dyn Fn(IpAddr) -> bool) -> bool {
-        let is_proxy = self.groups.get(&client).is_some_and(|it| speaks_for_many(it.address));
+        let group = self.groups.get(&client);
+        let is_proxy = group.is_some_and(|group| speaks_for_many(group.address));
         !is_proxy && (self.rules.is_for_all || !client.is_local())
     }
 
-    /// Takes a seat away.
+    /// Takes a connection's seat away.
     fn evict(&mut self, number: u64) -> Option<SeatEviction> {
-        let taken = self.seats.get_mut(&number)?;
-        // A connection that is at work, and that nobody can end yet, keeps its seat.
-        if !matches!(taken.state, SeatState::Idle(..)) && taken.end.is_none() {
+        let occupant = self.seats.get_mut(&number)?;
+        // A busy connection without an abort handle, which is set after its start, keeps its seat.
+        if !matches!(occupant.state, SeatState::Idle(..)) && occupant.end.is_none() {
             return None;
         }
-        let (client, since) = (taken.client, taken.since);
-        let before = std::mem::replace(&mut taken.state, SeatState::Leaving);
-        let is_answered = taken.work.is_served();
-        let end = taken.end.clone();
+        let (client, since) = (occupant.client, occupant.since);
+        let before = std::mem::replace(&mut occupant.state, SeatState::Leaving);
+        let is_answered = occupant.work.is_served();
+        let end = occupant.end.clone();
         self.change(client, |group| {
             group.forget(since, number);
-            if let SeatState::Idle(turn, _) = &before {
-                group.idle.remove(turn);
+            if let SeatState::Idle(order, _) = &before {
+                group.idle.remove(order);
             }
             group.held = group.held.saturating_sub(1);
         });
         match before {
-            SeatState::Idle(turn, waker) => {
-                self.idle.remove(&turn);
+            SeatState::Idle(order, waker) => {
+                self.idle.remove(&order);
                 Some(SeatEviction::Silent(waker))
             }
             _ if is_answered => end.map(SeatEviction::Answered),
@@ -263,26 +265,26 @@ impl SeatTable {
         }
     }
 
-    /// Nothing is under way on a connection. From `from` on its seat may be wanted.
+    /// Marks a connection as idle. Its seat can be taken away after `from`.
     pub(super) fn mark_idle(&mut self, number: u64, from: Instant) {
-        let Some(taken) = self.seats.get_mut(&number) else { return };
-        if matches!(taken.state, SeatState::Leaving) {
+        let Some(occupant) = self.seats.get_mut(&number) else { return };
+        if matches!(occupant.state, SeatState::Leaving) {
             return;
         }
-        let (client, since) = (taken.client, taken.since);
-        taken.work.mark_waiting();
-        let turn = (!taken.work.is_denied(), from, number);
-        taken.state = SeatState::Idle(turn, Waker::noop().clone());
-        self.idle.insert(turn);
+        let (client, since) = (occupant.client, occupant.since);
+        occupant.work.mark_waiting();
+        let order = (!occupant.work.is_denied(), from, number);
+        occupant.state = SeatState::Idle(order, Waker::noop().clone());
+        self.idle.insert(order);
         self.change(client, |group| {
             group.forget(since, number);
-            group.idle.insert(turn);
+            group.idle.insert(order);
         });
     }
 
-    /// Whether a connection that rests has to leave; if not, `waker` is woken when it has to.
+    /// Whether an idle connection was evicted; if not, `waker` is woken when it is.
     pub(super) fn is_wanted(&mut self, number: u64, waker: &Waker) -> bool {
-        match self.seats.get_mut(&number).map(|taken| &mut taken.state) {
+        match self.seats.get_mut(&number).map(|occupant| &mut occupant.state) {
             Some(SeatState::Idle(_, before)) => {
                 before.clone_from(waker);
                 false
@@ -292,20 +294,20 @@ impl SeatTable {
         }
     }
 
-    /// Something is under way again. Returns whether the connection has to leave after that.
+    /// Marks a connection as busy. Returns whether it was evicted, and must close after its request.
     pub(super) fn mark_busy(&mut self, number: u64) -> bool {
-        let Some(taken) = self.seats.get_mut(&number) else { return true };
-        let turn = match &taken.state {
+        let Some(occupant) = self.seats.get_mut(&number) else { return true };
+        let order = match &occupant.state {
             SeatState::Leaving => return true,
             SeatState::Busy => return false,
-            SeatState::Idle(turn, _) => *turn,
+            SeatState::Idle(order, _) => *order,
         };
-        taken.state = SeatState::Busy;
-        taken.since = Instant::now();
-        let (client, since) = (taken.client, taken.since);
-        self.idle.remove(&turn);
+        occupant.state = SeatState::Busy;
+        occupant.since = Instant::now();
+        let (client, since) = (occupant.client, occupant.since);
+        self.idle.remove(&order);
         self.change(client, |group| {
-            group.idle.remove(&turn);
+            group.idle.remove(&order);
             group.asking.insert((since, number));
         });
         false
@@ -313,23 +315,24 @@ impl SeatTable {
 }
 
 impl SeatOccupant {
-    /// How to end it, if it was told to leave and answers nothing.
+    /// The handle to abort an evicted connection that has not closed and is not answering a request.
     fn overdue_abort(&self) -> Option<AbortHandle> {
-        let is_told = matches!(self.state, SeatState::Leaving);
-        self.end.clone().filter(|_| is_told && !self.work.is_served())
+        let is_evicted = matches!(self.state, SeatState::Leaving);
+        self.end.clone().filter(|_| is_evicted && !self.work.is_served())
     }
 }
 
-/// The first connection whose time has come. Of all that rest it looks at two, the first of those that were
-/// denied and the first of the others, so that it takes no longer the more there are.
-fn first_evictable(resting: &BTreeSet<LeaveOrder>, now: Instant) -> Option<u64> {
+/// The first idle connection that can be evicted now. Considers only two candidates, the first of those
+/// whose last answer was a denial and the first of the others, so that the cost does not grow with the
+/// number of idle connections.
+fn first_evictable(idle: &BTreeSet<LeaveOrder>, now: Instant) -> Option<u64> {
     let behind_denied = Bound::Excluded((false, now + LONGEST_GRACE, u64::MAX));
-    let first_other = resting.range((behind_denied, Bound::Unbounded)).next();
-    let mut firsts = [resting.first(), first_other].into_iter().flatten();
+    let first_other = idle.range((behind_denied, Bound::Unbounded)).next();
+    let mut firsts = [idle.first(), first_other].into_iter().flatten();
     firsts.find(|(_, from, _)| *from <= now).map(|(_, _, number)| *number)
 }
 
-/// Nobody rests for so long before its seat may be wanted.
+/// Longer than any grace period of an idle connection.
 const LONGEST_GRACE: Duration = Duration::from_secs(86_400);
-/// How many clients are looked at for a seat.
+/// How many clients are considered for an eviction.
 const MAX_LOOKS: usize = 8;

@@ -1,4 +1,4 @@
-//! The files that TLS needs.
+//! Reads and parses the certificate and key files of a TLS listener.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{Error as RustlsError, RootCertStore, ServerConfig};
 
-/// Where certificates are. All of them are PEM.
+/// The paths of a listener's certificates and key, all in PEM format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Our certificate, followed by its chain.
+    /// The server's certificate, followed by its chain.
     pub cert: PathBuf,
-    /// Its private key.
+    /// The private key of the server's certificate.
     pub key: PathBuf,
-    /// The authorities for client certificates, if clients must have one at all.
+    /// The authorities that issue client certificates, if clients must present one.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -30,22 +30,22 @@ pub enum TlsFileError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// A file contains something else.
+    /// A file does not contain what it should.
     #[error("{}: {problem}: expected {expected}", path.display())]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         problem: String,
-        /// What should be in it.
+        /// What the file should contain.
         expected: &'static str,
     },
 }
 
-/// The files' contents.
+/// The contents of the files.
 #[derive(PartialEq, Eq)]
 pub(super) struct TlsContents {
     cert: Vec<u8>,
@@ -53,7 +53,7 @@ pub(super) struct TlsContents {
     client_ca: Option<Vec<u8>>,
 }
 
-/// Shows nothing: it contains a private key.
+/// Shows nothing, since the contents include a private key.
 impl std::fmt::Debug for TlsContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Contents(..)")
@@ -75,7 +75,7 @@ impl TlsFiles {
 }
 
 impl TlsContents {
-    /// Parses them.
+    /// Builds the TLS configuration.
     pub(super) fn parse(&self, files: &TlsFiles) -> Result<ServerConfig, TlsFileError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -99,7 +99,7 @@ impl TlsContents {
             .map_err(|error| wrong(&files.key, &error, A_KEY))?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
             RustlsError::InconsistentKeys(_) => {
-                wrong(&files.key, &"of another certificate", THE_KEY)
+                wrong(&files.key, &"the key of another certificate", THE_KEY)
             }
             error => wrong(&files.cert, &error, A_CERTIFICATE),
         })?;
@@ -115,7 +115,9 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsFileError> {
 fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(wrong(path, &"no certificate in it", A_CERTIFICATE)),
+        Ok(found) if found.is_empty() => {
+            Err(wrong(path, &"contains no certificate", A_CERTIFICATE))
+        }
         Ok(found) => Ok(found),
         Err(error) => Err(wrong(path, &error, A_CERTIFICATE)),
     }

@@ -1,4 +1,4 @@
-//! TLS, with certificates that are renewed while connections come and go.
+//! TLS for listeners, with certificates that can be replaced at run time.
 
 mod files;
 mod subject;
@@ -18,7 +18,7 @@ pub use self::files::{TlsFileError, TlsFiles};
 use crate::files::follow;
 use crate::stream::{ClientStream, RawStream};
 
-/// How TLS is served: our certificate, and which ones clients must have.
+/// The TLS configuration of a listener: the server's certificate, and which clients it accepts.
 ///
 /// ```no_run
 /// use tidegate_server::{ListenerTls, TlsFiles};
@@ -34,19 +34,19 @@ use crate::stream::{ClientStream, RawStream};
 pub struct ListenerTls {
     files: TlsFiles,
     config: ArcSwap<ServerConfig>,
-    /// What was tried last, valid or not: the same is not tried again.
+    /// The contents that were tried last, valid or not: the same contents are not tried again.
     last: Mutex<Option<TlsContents>>,
     wake: Arc<Notify>,
 }
 
-/// The result of looking at the files.
+/// The outcome of reading the files again.
 #[derive(Debug)]
 pub enum TlsReloadOutcome {
-    /// They have not changed.
+    /// The files have not changed.
     Unchanged,
     /// New connections get the new certificate.
     Changed,
-    /// They are wrong, and the previous certificate stays.
+    /// The files are invalid, and the previous certificate stays in use.
     Refused(TlsFileError),
 }
 
@@ -59,17 +59,17 @@ impl ListenerTls {
         Ok(Self { files, config, last: Mutex::new(Some(contents)), wake })
     }
 
-    /// Whether only clients with a certificate that we trust get in.
+    /// Whether only clients with a trusted certificate are accepted.
     pub const fn knows_clients(&self) -> bool {
         self.files.client_ca.is_some()
     }
 
-    /// Looks at the files. New connections get what is new; open ones keep what they have.
+    /// Reads the files again. New connections use new certificates; open connections keep theirs.
     pub fn reload(&self) -> TlsReloadOutcome {
         self.reload_if(&|| true)
     }
 
-    /// The same, if what was read is whole.
+    /// The same, unless a file was written while it was read.
     fn reload_if(&self, is_whole: &dyn Fn() -> bool) -> TlsReloadOutcome {
         let mut last = self.last.lock();
         let contents = self.files.read();
@@ -78,7 +78,7 @@ impl ListenerTls {
         }
         let contents = match contents {
             Ok(contents) => contents,
-            // Reported once.
+            // An unreadable file is reported once.
             Err(error) => {
                 let first = last.take();
                 return first
@@ -99,12 +99,12 @@ impl ListenerTls {
         }
     }
 
-    /// Wakes [`follow`](Self::follow) up: somebody asks for a reload.
+    /// Notify this to request a reload from [`follow`](Self::follow).
     pub fn wake(&self) -> Arc<Notify> {
         Arc::clone(&self.wake)
     }
 
-    /// Follows the files forever, and tells `report` about every change.
+    /// Follows the files forever, and passes every change to `report`.
     pub async fn follow(
         self: Arc<Self>,
         report: impl Fn(&TlsReloadOutcome) + Send + Sync + 'static,
@@ -121,12 +121,12 @@ impl ListenerTls {
         follow(self, move |_| paths.clone(), wake, look).await;
     }
 
-    /// Whether only clients with a certificate are let in.
+    /// Whether clients must present a certificate.
     pub const fn wants_certificates(&self) -> bool {
         self.files.client_ca.is_some()
     }
 
-    /// Performs the handshake with a client, in time or not at all.
+    /// Performs the handshake with a client. `None` if it fails or takes too long.
     pub(crate) async fn accept(&self, plain: RawStream, within: Duration) -> Option<ClientStream> {
         let acceptor = TlsAcceptor::from(self.config.load_full());
         let stream = timeout(within, acceptor.accept(plain)).await.ok()?.ok()?;

@@ -1,11 +1,10 @@
-//! Whose certificate it is.
+//! Reads the common name from a client's certificate.
 
 use std::sync::Arc;
 
-/// The common name of a certificate's subject, if it is text that can be shown.
+/// The common name of a certificate's subject, if it is printable text.
 ///
-/// The certificate has been verified, so its form is what it should be; if it is not, there is no
-/// name.
+/// The certificate has been verified, so it should be well formed; a malformed one has no name.
 pub(super) fn common_name(certificate: &[u8]) -> Option<Arc<str>> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (mut fields, _) = element(certificate, SEQUENCE)?;
@@ -38,7 +37,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     }
     let (length, rest) = match length {
         0..=0x7f => (usize::from(length), rest),
-        // A long form says how many bytes the length has: certificates need three at most.
+        // The long form gives the number of length bytes: certificates need three at most.
         0x81..=0x83 => {
             let (digits, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
             (digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit)), rest)
@@ -59,9 +58,9 @@ const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;
 /// UTF-8, printable and ASCII text.
 const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
-/// 2.5.4.3
+/// Object identifier 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-/// What the standard allows.
+/// The upper bound of X.520, `ub-common-name`.
 const MAX_LENGTH: usize = 64;
 
 #[cfg(test)]

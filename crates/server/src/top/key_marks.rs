@@ -1,4 +1,4 @@
-//! How operators recognise a key that is not shown.
+//! Marks: short hashes by which operators recognise keys that are not shown in clear.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -8,15 +8,15 @@ use tidegate::Fingerprint;
 
 /// Turns fingerprints into marks that can be shown.
 ///
-/// A fingerprint says where a counter is. Whoever saw some, for keys of their own choice, could learn
-/// about the secret behind them: the hash that makes them is fast, and not made to withstand that. A
-/// mark is a SipHash of a fingerprint, under a secret of its own.
+/// A fingerprint itself must not be shown: its hash is fast and not cryptographic, so fingerprints of
+/// chosen keys could reveal the secret behind them. A mark is a SipHash of a fingerprint, with a secret
+/// of its own.
 #[derive(Clone)]
 pub(crate) struct KeyMarks(SipHasher24);
 
 impl KeyMarks {
-    /// With the secret that all instances share, a key has the same mark in all of them. Otherwise
-    /// marks are those of this process.
+    /// With the secret that all instances share, a key has the same mark in all of them. Without one,
+    /// marks are specific to this process.
     pub(crate) fn under(shared_secret: Option<[u8; 16]>) -> Self {
         let key = match shared_secret {
             Some(secret) => {
@@ -25,7 +25,7 @@ impl KeyMarks {
                 derived.finish128().as_bytes()
             }
             None => {
-                // The standard library's are from the system's randomness.
+                // The standard library seeds these from the system's randomness.
                 let word = || RandomState::new().hash_one("tidegate: marks of keys");
                 (u128::from(word()) << 64 | u128::from(word())).to_le_bytes()
             }
@@ -33,7 +33,7 @@ impl KeyMarks {
         Self(SipHasher24::new_with_key(&key))
     }
 
-    /// `#` and sixteen digits.
+    /// The mark of a key: `#` and sixteen hexadecimal digits.
     pub(crate) fn of(&self, subject: Fingerprint) -> String {
         let mut hasher = self.0;
         hasher.write_u64(subject.high());
@@ -42,7 +42,7 @@ impl KeyMarks {
     }
 }
 
-/// Shows nothing: it has a secret.
+/// Shows nothing, since the hasher contains a secret.
 impl fmt::Debug for KeyMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyMarks")

@@ -1,4 +1,4 @@
-//! Which keys come most often, and which are denied most often, recently.
+//! Counts which keys were used most often and denied most often in the last two minutes.
 
 mod key_marks;
 mod sketch;
@@ -18,10 +18,10 @@ use sketch::{COUNTERS, TopSketch};
 
 /// Sketches of the busiest keys and of the most denied ones, for this minute and the previous one.
 ///
-/// In each minute, each thread counts its first thousand decisions; after that one in sixteen, which
-/// counts for sixteen, and after a million one in 128. So a count is too high by at most a 256th of
-/// the total, and beyond the first thousands it varies as sampling does: for 10,000, by about 4
-/// percent, or by 11 where all came after the first million.
+/// In each minute, each thread counts its first thousand decisions; after that it samples one in
+/// sixteen, which counts for sixteen, and after a million one in 128. So a count is too high by at most
+/// a 256th of the total. Beyond the first thousands it also has a sampling error: for a count of
+/// 10,000, about 4 percent, or 11 percent if all of it came after the first million.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
     shards: [CachePadded<TopShard>; SLOTS],
@@ -36,7 +36,7 @@ struct TopShard {
 
 #[derive(Debug, Default)]
 struct MinuteSketches {
-    /// Decisions of this minute that stand for themselves or for others.
+    /// Decisions of this minute that were counted or sampled.
     counted: AtomicU32,
     sketches: Mutex<SketchPair>,
 }
@@ -47,17 +47,17 @@ struct SketchPair {
     previous: TopSketch<KeyLabel>,
 }
 
-/// What to show for a key. It is put into words only when somebody looks: among many keys, most
+/// What identifies a key in the list. It is formatted only when the list is read: with many keys, most
 /// labels are soon replaced by others.
 #[derive(Clone, Debug)]
 struct KeyLabel {
     policy: Arc<str>,
     subject: Fingerprint,
-    /// In clear, if it may be shown.
+    /// The key in clear, if it may be shown.
     key: Option<Box<str>>,
 }
 
-/// A caller that has asked.
+/// The key of a decision, as observed by the sketches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObservedKey<'a> {
     /// The subject, as a key of this policy.
@@ -73,7 +73,7 @@ impl TopKeys {
         Self { shards: Default::default(), marks }
     }
 
-    /// How keys are shown that are not shown in clear.
+    /// The marks of keys that are not shown in clear.
     pub(crate) const fn marks(&self) -> &KeyMarks {
         &self.marks
     }
@@ -87,7 +87,7 @@ impl TopKeys {
         }
     }
 
-    /// A minute is over.
+    /// Ends the minute: the current sketches become the previous ones.
     pub(crate) fn turn(&self) {
         let minutes = self.shards.iter().flat_map(|shard| [&shard.busiest, &shard.denied]);
         minutes.for_each(MinuteSketches::turn);
@@ -138,15 +138,15 @@ fn presentable(key: &str) -> Box<str> {
 }
 
 fn total(minutes: &[&MinuteSketches]) -> u64 {
-    let of = |minutes: &&MinuteSketches| {
+    let sum = |minutes: &&MinuteSketches| {
         let sketches = minutes.sketches.lock();
         sketches.current.total().saturating_add(sketches.previous.total())
     };
-    minutes.iter().map(of).sum()
+    minutes.iter().map(sum).sum()
 }
 
-/// Sketches of different traffic add up, and so do their errors: a missing key may have come as
-/// often as the smallest that is present.
+/// Adds up the sketches of all threads and their errors: a key that is missing from a sketch may have
+/// occurred there as often as the least frequent key that is present.
 fn merge(minutes: &[&MinuteSketches], most: usize, marks: &KeyMarks) -> Vec<TopKey> {
     let mut merged: HashMap<Fingerprint, (TopKey, u64)> = HashMap::new();
     let mut unseen_in_all = 0_u64;
@@ -181,14 +181,15 @@ fn merge(minutes: &[&MinuteSketches], most: usize, marks: &KeyMarks) -> Vec<TopK
     keys
 }
 
+/// Up to this many, every decision is counted.
 const COUNTED_ALL: u32 = 1_000;
-/// After these, which is after a million.
+/// Up to this many, which is after about a million decisions, one in [`OFTEN`] is sampled.
 const COUNTED_OFTEN: u32 = COUNTED_ALL + 1_000_000 / 16;
-/// One in so many.
+/// Samples one decision in this many.
 const OFTEN: u8 = 16;
-/// One in so many: nobody can tell the difference any more.
+/// Samples one decision in this many, when there are so many that the error does not matter.
 const SELDOM: u8 = 128;
-/// For a key that is shown.
+/// Characters of a key that are shown.
 const LONGEST: usize = 64;
 
 #[cfg(test)]

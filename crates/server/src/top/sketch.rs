@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use tidegate::Fingerprint;
 
-/// Counts the keys that come most often.
+/// Counts the most frequent keys with a fixed number of counters.
 ///
-/// It has a fixed number of counters. A key without one takes over the smallest one, including its
-/// count: so a count is never too low, and too high by at most the total divided by the number of
-/// counters. Every key that comes more often than that is included.
+/// A key without a counter takes over the smallest one, including its count. So a count is never too
+/// low, and too high by at most the total divided by the number of counters. Every key that is more
+/// frequent than that is included.
 #[derive(Debug)]
 pub(super) struct TopSketch<L> {
     entries: Vec<SketchEntry<L>>,
-    /// Where each key's entry is.
+    /// The index of each key's entry.
     places: HashMap<Fingerprint, usize, RandomState>,
-    /// Places of entries, as a heap with the smallest count on top.
+    /// Indices of entries, as a heap with the smallest count on top.
     heap: Vec<usize>,
     total: u64,
 }
@@ -28,6 +28,7 @@ pub(super) struct SketchEntry<L> {
     pub(super) count: u64,
     /// By how much the count may be too high.
     pub(super) error: u64,
+    /// The entry's position in the heap.
     at: usize,
 }
 
@@ -41,7 +42,7 @@ impl<L> Default for TopSketch<L> {
 }
 
 impl<L> TopSketch<L> {
-    /// Adds `weight` to a key's count. Its label is asked for only if it is new here.
+    /// Adds `weight` to a key's count. `label` is called only if the key is new here.
     pub(super) fn add(&mut self, who: Fingerprint, weight: u64, label: impl FnOnce() -> L) {
         self.total = self.total.saturating_add(weight);
         if let Some(place) = self.places.get(&who).copied() {
@@ -62,17 +63,17 @@ impl<L> TopSketch<L> {
         }
     }
 
-    /// All that was counted.
+    /// The sum of all weights.
     pub(super) const fn total(&self) -> u64 {
         self.total
     }
 
-    /// How often a key that is not here may have come.
+    /// How often a key without an entry may have occurred, at most.
     pub(super) fn most_unseen(&self) -> u64 {
         if self.entries.len() < COUNTERS { 0 } else { self.count_at(0) }
     }
 
-    /// The keys that are here, in no particular order.
+    /// The entries, in no particular order.
     pub(super) fn entries(&self) -> &[SketchEntry<L>] {
         &self.entries
     }
@@ -103,7 +104,7 @@ impl<L> TopSketch<L> {
         }
     }
 
-    /// For a missing entry, more than anything.
+    /// The count at a heap position; the maximum for a missing entry, which sorts last.
     fn count_at(&self, at: usize) -> u64 {
         let entry = self.heap.get(at).and_then(|place| self.entries.get(*place));
         entry.map_or(u64::MAX, |entry| entry.count)
@@ -148,7 +149,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(seed);
             let (mut sketch, mut exact) = (TopSketch::default(), HashMap::<u64, u64>::new());
             for _ in 0..20_000 {
-                // Few keys come often, many seldom.
+                // A few keys are frequent, many are rare.
                 let most = random.u64(1..=3_000);
                 let number = random.u64(1..=most);
                 let weight = random.u64(1..=4);

@@ -1,3 +1,5 @@
+//! The lists of busiest and most denied keys, compared with exact counts.
+
 use super::*;
 
 fn subject(number: u64) -> Fingerprint {
@@ -11,7 +13,7 @@ fn ask(top: &TopKeys, slot: usize, number: u64, is_denied: bool) {
     top.observe(slot, seen, is_denied);
 }
 
-/// Numbers of which each comes about half as often as one of half its size.
+/// Draws numbers from a Zipf distribution: a number is about half as frequent as half that number.
 struct Zipf {
     random: fastrand::Rng,
     weights: Vec<u64>,
@@ -43,7 +45,7 @@ fn lists_are_right_within_the_stated_error_on_a_zipf_load() {
         let number = zipf.draw();
         let counts = exact.entry(number).or_default();
         counts.0 += 1;
-        // Past their first hundred, all are denied.
+        // After its first hundred, every request of a key is denied.
         let is_denied = counts.0 > 100;
         counts.1 += u64::from(is_denied);
         ask(&top, (request % 3) as usize, number, is_denied);
@@ -52,16 +54,17 @@ fn lists_are_right_within_the_stated_error_on_a_zipf_load() {
         }
     }
     let list = top.list(20);
-    for (keys, total, of) in
+    for (keys, total, list_index) in
         [(&list.busiest, list.busiest_total, 0), (&list.denied, list.denied_total, 1)]
     {
-        let count_of = |number: u64| if of == 0 { exact[&number].0 } else { exact[&number].1 };
+        let count_of =
+            |number: u64| if list_index == 0 { exact[&number].0 } else { exact[&number].1 };
         let all: u64 = exact.keys().map(|number| count_of(*number)).sum();
         assert!(total.abs_diff(all) < all / 20, "{total} of {all}");
         let bound = total / list.counters;
         for key in keys {
             let count = count_of(key.key.parse().unwrap());
-            // Sampling varies by the square root of what is sampled: five times that is never seen.
+            // The sampling error is about a square root: five standard deviations never occur.
             let chance = 5 * (16 * count).isqrt();
             assert!(key.count + chance >= count, "{key:?} came {count} times");
             assert!(key.count <= count + bound + chance, "{key:?} came {count} times");
@@ -78,7 +81,7 @@ fn many_requests_are_counted_as_well_as_samples_can() {
     let (top, mut random) = (TopKeys::new(KeyMarks::under(None)), fastrand::Rng::with_seed(7));
     let mut often = 0;
     for _ in 0..5_000_000 {
-        // One key in four requests, and a thousand in the others.
+        // One key makes a quarter of the requests, and a thousand keys make the others.
         let number = if random.u8(..4) == 0 { 0 } else { random.u64(1..1_000) };
         often += u64::from(number == 0);
         ask(&top, 0, number, false);

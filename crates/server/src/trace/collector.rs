@@ -1,4 +1,4 @@
-//! A collector of spans: one gRPC call, framed by hand on hyper's HTTP/2.
+//! The client of an OpenTelemetry collector: one gRPC call, framed by hand over hyper's HTTP/2.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::transport::grpc::message;
 
-/// Where a collector is.
+/// The address of a collector, and how it is verified.
 ///
 /// ```
 /// use tidegate_server::trace::TraceCollector;
@@ -38,28 +38,28 @@ pub struct TraceCollector {
     tls: Option<Arc<ClientConfig>>,
 }
 
-/// Why spans did not get there.
+/// Why an export of spans failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectorError {
-    /// It cannot be reached.
+    /// The collector cannot be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It does not answer.
-    #[error("says nothing for {0:?}")]
+    /// The collector does not answer.
+    #[error("sent no response within {0:?}")]
     Silent(Duration),
-    /// It answers something that a collector would not.
-    #[error("says {0}")]
+    /// The collector answers with an error, or not as a collector should.
+    #[error("answered {0}")]
     Refused(String),
 }
 
 impl TraceCollector {
-    /// Whether it is reached over TLS.
+    /// Whether the collector is reached over TLS.
     pub const fn is_secure(&self) -> bool {
         self.is_secure
     }
 
-    /// Verifies it with this, if it is reached over TLS.
+    /// Sets the TLS configuration that verifies the collector, for an `https` URL.
     #[must_use]
     pub fn verified_by(self, mut config: ClientConfig) -> Self {
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -72,20 +72,20 @@ impl FromStr for TraceCollector {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("{text:?}: {why}: expected http://host:4317 or https://");
-        let uri: Uri = text.parse().map_err(|_| wrong("no URL"))?;
+        let uri: Uri = text.parse().map_err(|_| wrong("not a URL"))?;
         let is_secure = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(wrong("no scheme of a collector")),
+            _ => return Err(wrong("unknown scheme")),
         };
-        let authority = uri.authority().cloned().filter(|it| !it.host().is_empty());
+        let authority = uri.authority().cloned().filter(|authority| !authority.host().is_empty());
         let authority = authority.ok_or_else(|| wrong("no host"))?;
         if authority.as_str().contains('@') {
-            // Not repeated: it may be a password.
-            return Err("a user in a collector's URL: expected http://host:4317".to_owned());
+            // The URL is not repeated: it may contain a password.
+            return Err("a user name in a collector's URL: expected http://host:4317".to_owned());
         }
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-            return Err(wrong("a path"));
+            return Err(wrong("unexpected path or query"));
         }
         Ok(Self { authority, is_secure, tls: None })
     }
@@ -124,14 +124,16 @@ impl CollectorLink {
         let response = response.map_err(|error| unreachable(&error))?;
         let (head, body) = response.into_parts();
         if head.status != StatusCode::OK {
-            return Err(CollectorError::Refused(format!("{}, which is no gRPC", head.status)));
+            return Err(CollectorError::Refused(format!("{}, which is not gRPC", head.status)));
         }
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body = body.map_err(|error| CollectorError::Refused(error.to_string()))?;
-        let trailers =
-            body.trailers().filter(|it| it.contains_key(STATUS)).unwrap_or(&head.headers);
+        let trailers = body
+            .trailers()
+            .filter(|trailers| trailers.contains_key(STATUS))
+            .unwrap_or(&head.headers);
         check_grpc_status(trailers)?;
-        // The connection is good, whatever was said on it.
+        // The connection can be used again, even if spans were rejected.
         self.open = Some(open);
         let answer = message::decode::<ExportTraceServiceResponse>(body.to_bytes(), MAX_ANSWER);
         let partial = answer.ok().and_then(|answer| answer.partial_success);
@@ -160,7 +162,9 @@ impl TraceCollector {
                 let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
                 handshake(stream.map_err(|error| unreachable(&error))?).await
             }
-            None if self.is_secure => Err(unreachable(&"nothing says which certificates are good")),
+            None if self.is_secure => {
+                Err(unreachable(&"no certificate authorities are configured"))
+            }
             _ => handshake(stream).await,
         }
     }
@@ -179,22 +183,22 @@ async fn handshake<IO>(stream: IO) -> Result<SendRequest<Full<Bytes>>, Collector
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let shaking = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
-    let (open, connection) = shaking.map_err(|error| unreachable(&error))?;
-    // Calls on it see its errors.
+    let opened = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (open, connection) = opened.map_err(|error| unreachable(&error))?;
+    // Errors of the connection surface in its requests.
     tokio::spawn(async { drop(connection.await) });
     Ok(open)
 }
 
 fn check_grpc_status(trailers: &HeaderMap) -> Result<(), CollectorError> {
-    let said = |name| trailers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
-    match (said(STATUS), said("grpc-message")) {
+    let field = |name| trailers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+    match (field(STATUS), field("grpc-message")) {
         (Some("0"), _) => Ok(()),
-        (Some(code), about) => {
-            let about = about.unwrap_or("without a reason");
-            Err(CollectorError::Refused(format!("code {code}: {about}")))
+        (Some(code), message) => {
+            let message = message.unwrap_or("no message");
+            Err(CollectorError::Refused(format!("gRPC status {code}: {message}")))
         }
-        (None, _) => Err(CollectorError::Refused("nothing of how it went".to_owned())),
+        (None, _) => Err(CollectorError::Refused("without a gRPC status".to_owned())),
     }
 }
 
@@ -215,12 +219,12 @@ mod tests {
             assert_eq!(text.parse::<TraceCollector>().unwrap().to_string(), text);
         }
         for (text, why) in [
-            ("", "no URL"),
-            ("localhost:4317", "no scheme"),
-            ("grpc://localhost:4317", "no scheme"),
-            ("http://localhost:4318/v1/traces", "a path"),
-            ("http://localhost:4317/?a=b", "a path"),
-            ("http://me:secret@localhost", "a user"),
+            ("", "not a URL"),
+            ("localhost:4317", "unknown scheme"),
+            ("grpc://localhost:4317", "unknown scheme"),
+            ("http://localhost:4318/v1/traces", "unexpected path"),
+            ("http://localhost:4317/?a=b", "unexpected path"),
+            ("http://me:secret@localhost", "a user name"),
         ] {
             let error = text.parse::<TraceCollector>().unwrap_err();
             assert!(error.contains(why) && error.contains("expected http://host:4317"), "{error}");

@@ -1,4 +1,4 @@
-//! The span of the request that a thread is working on.
+//! The current span: the span of the request that a thread is working on.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -12,25 +12,25 @@ thread_local! {
     static CURRENT: Cell<Option<Box<TraceSpan>>> = const { Cell::new(None) };
 }
 
-/// Answers a request within its span, if it has one. Requests take turns on a thread: the span is
-/// set whenever this one has its turn, and put back in between.
+/// Answers a request within its span, if it has one. Requests take turns on a thread: the span is set
+/// before each poll of this request, and removed after it.
 pub async fn within<F: Future>(
     span: &mut Option<Box<TraceSpan>>,
     mut answering: Pin<&mut F>,
 ) -> F::Output {
     poll_fn(|cx| {
-        let _turn = span.is_some().then(|| SpanGuard::begin(span));
+        let _guard = span.is_some().then(|| SpanGuard::begin(span));
         answering.as_mut().poll(cx)
     })
     .await
 }
 
-/// Adds something to the span of the current request, if it has one.
-pub fn note<T>(say: impl FnOnce(&mut TraceSpan) -> T) -> Option<T> {
+/// Changes the span of the current request, if it has one.
+pub fn note<T>(change: impl FnOnce(&mut TraceSpan) -> T) -> Option<T> {
     let mut span = CURRENT.try_with(Cell::take).ok().flatten()?;
-    let said = say(&mut span);
+    let result = change(&mut span);
     let _ = CURRENT.try_with(|current| current.set(Some(span)));
-    Some(said)
+    Some(result)
 }
 
 /// Starts timing a decision, if it is for a request with a span.
@@ -38,7 +38,7 @@ pub(crate) fn decision_timer() -> Option<DecisionTimer> {
     note(|_| DecisionTimer(Stopwatch::start()))
 }
 
-/// A decision that is being waited for.
+/// The timer of a decision in progress, for the span of its request.
 #[derive(Debug)]
 pub(crate) struct DecisionTimer(Stopwatch);
 
@@ -49,23 +49,22 @@ impl DecisionTimer {
     }
 }
 
-/// A request has its turn on this thread. Over when dropped, even by a panic.
+/// Makes a request's span the current one, until it is dropped, even by a panic.
 struct SpanGuard<'s> {
-    place: &'s mut Option<Box<TraceSpan>>,
+    span: &'s mut Option<Box<TraceSpan>>,
     before: Option<Box<TraceSpan>>,
 }
 
 impl<'s> SpanGuard<'s> {
-    fn begin(place: &'s mut Option<Box<TraceSpan>>) -> Self {
-        let before = CURRENT.replace(place.take());
-        Self { place, before }
+    fn begin(span: &'s mut Option<Box<TraceSpan>>) -> Self {
+        let before = CURRENT.replace(span.take());
+        Self { span, before }
     }
 }
 
 impl Drop for SpanGuard<'_> {
     fn drop(&mut self) {
-        *self.place =
-            CURRENT.try_with(|current| current.replace(self.before.take())).ok().flatten();
+        *self.span = CURRENT.try_with(|current| current.replace(self.before.take())).ok().flatten();
     }
 }
 
@@ -78,21 +77,21 @@ mod tests {
 
     use super::*;
 
-    async fn said(name: &'static str, number: u64) -> Box<TraceSpan> {
+    async fn noted(name: &'static str, number: u64) -> Box<TraceSpan> {
         let mut span = Some(TraceSpan::begin(name, 1, None));
-        let saying = pin!(async {
+        let noting = pin!(async {
             for _ in 0..3 {
                 assert!(note(|span| span.number(name, number)).is_some());
                 yield_now().await;
             }
         });
-        within(&mut span, saying).await;
+        within(&mut span, noting).await;
         span.unwrap()
     }
 
     #[tokio::test]
     async fn requests_that_take_turns_keep_their_spans() {
-        let (one, two) = tokio::join!(said("one", 1), said("two", 2));
+        let (one, two) = tokio::join!(noted("one", 1), noted("two", 2));
         for (span, number) in [(one, 1), (two, 2)] {
             let expected = vec![(&*span.name, Value::IntValue(number)); 3];
             let found: Vec<_> = span.attributes.iter().map(|(it, v)| (*it, v.clone())).collect();

@@ -1,4 +1,4 @@
-//! Spans, encoded for a collector.
+//! Encodes spans as OTLP messages for a collector.
 
 use tidegate_wire::otlp::{
     ExportTraceServiceRequest, InstrumentationScope, KeyValue, Resource, ResourceSpans, ScopeSpans,
@@ -7,7 +7,7 @@ use tidegate_wire::otlp::{
 
 use super::TraceSpan;
 
-/// Who reports: this process, under the name of its service.
+/// The resource that reports the spans: this process, under its service name.
 pub(super) fn resource(service: &str) -> Resource {
     let text = |name, text: &str| KeyValue::new(name, Value::StringValue(text.to_owned()));
     let attributes = vec![

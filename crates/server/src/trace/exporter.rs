@@ -1,4 +1,4 @@
-//! Delivers spans to a collector, without making anyone wait.
+//! Exports spans to a collector in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::queue::SpanCounters;
 use super::{SpanQueue, encode};
 use crate::log::{self, LogLevel};
 
-/// Takes spans from the queue to the collector, as one task on one runtime.
+/// Sends spans from the queue to the collector, as one task on one runtime.
 ///
-/// Spans that the collector does not accept are counted and dropped: while it is unavailable, spans
-/// are not kept for it.
+/// Spans that the collector does not accept are counted and dropped. They are not kept while the
+/// collector is unavailable.
 #[derive(Debug)]
 pub struct SpanExporter {
     queue: Arc<SpanQueue>,
@@ -26,44 +26,44 @@ impl SpanExporter {
         Self { queue, resource: encode::resource(service) }
     }
 
-    /// Runs until `stop` resolves, and then once more for what has gathered.
+    /// Exports until `stop` resolves, and then once more for the spans that are still queued.
     pub async fn run(self, collector: TraceCollector, stop: impl Future<Output = ()>) {
-        let mut sending = ExportSession { link: CollectorLink::to(collector), failures: 0 };
+        let mut session = ExportSession { link: CollectorLink::to(collector), failures: 0 };
         let forever = async {
             loop {
                 tokio::select! {
                     () = self.queue.many() => {}
                     () = sleep(EVERY) => {}
                 }
-                self.export(&mut sending).await;
-                sleep(sending.pause()).await;
+                self.export(&mut session).await;
+                sleep(session.pause()).await;
             }
         };
         tokio::select! {
             () = forever => {}
             () = stop => {}
         }
-        // Whatever was in progress when it stopped is not waited for.
-        self.export(&mut sending).await;
+        // An export in progress was cancelled by the stop.
+        self.export(&mut session).await;
     }
 
-    async fn export(&self, sending: &mut ExportSession) {
+    async fn export(&self, session: &mut ExportSession) {
         let (mut waiting, counts) = (self.queue.take(), self.queue.counts());
         while !waiting.is_empty() {
             let rest = waiting.split_off(waiting.len().min(BATCH));
             let count = waiting.len();
             let request = encode::request(&self.resource, waiting);
-            let sent = timeout(PATIENCE, sending.link.export(&request)).await;
+            let sent = timeout(PATIENCE, session.link.export(&request)).await;
             match sent.unwrap_or(Err(CollectorError::Silent(PATIENCE))) {
                 Ok(refused) => {
                     let refused = usize::try_from(refused).unwrap_or(usize::MAX).min(count);
                     SpanCounters::add(&counts.lost, refused);
                     SpanCounters::add(&counts.exported, count - refused);
-                    sending.record_success();
+                    session.record_success();
                 }
                 Err(error) => {
                     SpanCounters::add(&counts.lost, count.saturating_add(rest.len()));
-                    return sending.record_failure(&error);
+                    return session.record_failure(&error);
                 }
             }
             waiting = rest;
@@ -71,22 +71,22 @@ impl SpanExporter {
     }
 }
 
-/// How things are going with the collector.
+/// The link to the collector, and its recent failures.
 #[derive(Debug)]
 struct ExportSession {
     link: CollectorLink,
-    /// In a row.
+    /// Consecutive failures.
     failures: u32,
 }
 
 impl ExportSession {
     fn record_success(&mut self) {
         if std::mem::take(&mut self.failures) > 0 {
-            log::emit(LogLevel::Info, "traces_regained", "the collector takes traces again", &[]);
+            log::emit(LogLevel::Info, "traces_regained", "the collector accepts traces again", &[]);
         }
     }
 
-    /// Logged once, and not again until it has worked in between.
+    /// Logs the first of consecutive failures.
     fn record_failure(&mut self, error: &CollectorError) {
         if self.failures == 0 {
             let message = format!("traces are lost: {} {error}", self.link);
@@ -95,7 +95,7 @@ impl ExportSession {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// A collector that is unavailable is not asked all the time.
+    /// The pause before the next export: it grows while the collector is unavailable.
     fn pause(&self) -> Duration {
         match self.failures {
             0 => Duration::ZERO,
@@ -106,7 +106,8 @@ impl ExportSession {
 
 /// How long a span waits for others.
 const EVERY: Duration = Duration::from_secs(1);
-/// How many are sent together.
+/// How many spans are sent together.
 const BATCH: usize = 512;
+/// How long an export can take.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

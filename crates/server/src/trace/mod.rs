@@ -1,13 +1,12 @@
-//! What a request did and how long that took, for an OpenTelemetry collector.
+//! Tracing: spans of sampled requests, exported to an OpenTelemetry collector.
 //!
 //! A sampled request has a [`TraceSpan`] from its head to its answer. Transports [begin](Tracer::begin)
 //! and [end](Tracer::end) it, and answer [`within`] it, so that [`App`](crate::App) finds it when
-//! it decides. Finished spans wait in a queue of fixed size until the [`SpanExporter`] takes them
-//! along; nobody waits for it. Without a tracer, all that a request pays is one look at an
-//! `Option`.
+//! it decides. Finished spans wait in a queue of fixed size for the [`SpanExporter`]; no request waits
+//! for the export. Without a tracer, the only cost of a request is the check of an `Option`.
 //!
-//! A span says which policy decided, what, why, on whose word, and how long that took. It never
-//! says who asked: it contains no key, attribute, path or header of a request.
+//! A span records the policy, the decision, its reason and source, and how long it took. It never
+//! identifies the client: it contains no key, attribute, path or header of a request.
 
 mod collector;
 mod current;
@@ -36,7 +35,7 @@ pub use trace_parent::TraceParent;
 ///
 /// let (tracer, exporter) = Tracer::new(SamplingRatio::ALL, "tidegate");
 /// let caller = TraceParent::parse(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-/// let span = tracer.begin("POST /v1/check", caller).ok_or("all are drawn")?;
+/// let span = tracer.begin("POST /v1/check", caller).ok_or("all are sampled")?;
 /// tracer.end(span);
 /// // On a runtime, for as long as there are spans: `exporter.run(collector, stop)`.
 /// let collector: TraceCollector = "http://127.0.0.1:4317".parse()?;
@@ -50,15 +49,14 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// A tracer, and the exporter that delivers its spans to a collector, under the name of this
-    /// service.
+    /// A tracer, and the exporter that sends its spans to a collector under this service name.
     pub fn new(ratio: SamplingRatio, service: &str) -> (Self, SpanExporter) {
         let queue = Arc::new(SpanQueue::new());
         let exporter = SpanExporter::new(Arc::clone(&queue), service);
         (Self { ratio, queue }, exporter)
     }
 
-    /// A span, if the caller's is recorded; for a caller without one, if the request is sampled.
+    /// Begins a span if the caller's span is recorded; without one, if the request is sampled.
     pub fn begin(&self, name: &'static str, caller: Option<TraceParent>) -> Option<Box<TraceSpan>> {
         let trace = match caller {
             Some(caller) if !caller.is_sampled() => return None,
@@ -68,8 +66,8 @@ impl Tracer {
         Some(TraceSpan::begin(name, trace, caller))
     }
 
-    /// The same for an untrusted caller: it may say what its request is part of, but cannot cause
-    /// more to be recorded than was meant to be.
+    /// The same for an untrusted caller: it can continue its trace, but cannot cause more traces to be
+    /// recorded than the sampling ratio allows.
     pub fn begin_untrusted(
         &self,
         name: &'static str,
@@ -81,18 +79,18 @@ impl Tracer {
         }
     }
 
-    /// A new trace, if it is sampled.
+    /// The number of a new trace, if it is sampled.
     fn sample_trace(&self) -> Option<u128> {
         let trace = fastrand::u128(1..);
         self.ratio.samples(trace).then_some(trace)
     }
 
-    /// Takes a finished span. If there is no room for it, it is counted and dropped.
+    /// Queues a finished span. If the queue is full, the span is counted and dropped.
     pub fn end(&self, span: Box<TraceSpan>) {
         self.queue.push(*span.finish());
     }
 
-    /// What became of all spans.
+    /// Counts of all finished spans.
     pub(crate) fn counts(&self) -> &SpanCounters {
         self.queue.counts()
     }
@@ -120,7 +118,7 @@ mod tests {
     fn a_stranger_makes_nobody_record_more_than_was_meant() {
         let (half, _) = Tracer::new("0.5".parse().unwrap(), "test");
         assert!(half.begin("a", caller("01")).is_some());
-        assert!(half.begin_untrusted("a", caller("01")).is_none(), "not drawn");
+        assert!(half.begin_untrusted("a", caller("01")).is_none(), "not sampled");
         let (all, _) = Tracer::new(SamplingRatio::ALL, "test");
         assert!(all.begin_untrusted("a", caller("01")).is_some());
         assert!(all.begin_untrusted("a", caller("00")).is_none());

@@ -1,4 +1,4 @@
-//! Spans waiting for their collector.
+//! The queue of finished spans that wait for the exporter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use super::TraceSpan;
 use crate::metrics::{SLOTS, slot};
 
-/// A queue of fixed size. Adding a span never waits: each worker has a part of its own, and the
-/// exporter is woken up once for many spans.
+/// A queue of fixed size. Each worker has a part of its own, so that adding a span never waits for other
+/// workers; the exporter is woken up once for many spans.
 #[derive(Debug)]
 pub(crate) struct SpanQueue {
     parts: [CachePadded<Mutex<Vec<TraceSpan>>>; SLOTS],
@@ -18,14 +18,14 @@ pub(crate) struct SpanQueue {
     counts: SpanCounters,
 }
 
-/// What became of spans.
+/// Counts of finished spans, by outcome.
 #[derive(Debug, Default)]
 pub(crate) struct SpanCounters {
-    /// A collector has them.
+    /// Spans that a collector accepted.
     pub(crate) exported: AtomicU64,
-    /// There was no room for them.
+    /// Spans that found the queue full.
     pub(crate) dropped: AtomicU64,
-    /// They were sent, but no collector has them.
+    /// Spans that were taken from the queue, but that no collector accepted.
     pub(crate) lost: AtomicU64,
 }
 
@@ -49,12 +49,12 @@ impl SpanQueue {
         }
     }
 
-    /// Waits until there are many.
+    /// Waits until one part holds many spans.
     pub(crate) async fn many(&self) {
         self.many.notified().await;
     }
 
-    /// Everything that is waiting.
+    /// Takes all queued spans.
     pub(crate) fn take(&self) -> Vec<TraceSpan> {
         self.parts.iter().flat_map(|part| std::mem::take(&mut *part.lock())).collect()
     }
@@ -70,8 +70,9 @@ impl SpanCounters {
     }
 }
 
-/// For one part: about a megabyte.
+/// Spans in one part: about a megabyte.
 const MAX_WAITING: usize = 2_048;
+/// As many spans as the exporter sends together.
 const MANY: usize = 512;
 
 #[cfg(test)]

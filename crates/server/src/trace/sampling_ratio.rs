@@ -1,4 +1,4 @@
-//! The share of traces that are recorded.
+//! The sampling ratio: the share of traces that are recorded.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// use tidegate_server::trace::SamplingRatio;
 ///
 /// let ratio: SamplingRatio = "0.25".parse()?;
-/// assert!(ratio.draws(1 << 61) && !ratio.draws(1 << 62));
+/// assert!(ratio.samples(1 << 61) && !ratio.samples(1 << 62));
 /// assert!("1.5".parse::<SamplingRatio>().is_err());
 /// # Ok::<(), String>(())
 /// ```
@@ -19,10 +19,10 @@ pub struct SamplingRatio(u128);
 impl SamplingRatio {
     /// Every trace.
     pub const ALL: Self = Self(1 << 64);
-    /// Only traces that their callers record.
+    /// Only traces that trusted callers record.
     pub const NONE: Self = Self(0);
 
-    /// Whether a trace is sampled: decided by its number, so that everyone who sees it agrees.
+    /// Whether a trace is sampled. It depends only on the trace's number, so that all services agree.
     pub const fn samples(self, trace: u128) -> bool {
         ((trace as u64) as u128) < self.0
     }
@@ -31,7 +31,7 @@ impl SamplingRatio {
 impl FromStr for SamplingRatio {
     type Err = String;
 
-    /// Digits, without going through a float.
+    /// Parses digits exactly, without a float.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?}: expected a number from 0 to 1, such as 0.01");
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -65,7 +65,7 @@ impl fmt::Display for SamplingRatio {
     }
 }
 
-/// More digits mean nothing, and these fit.
+/// More digits would not matter, and could overflow.
 const MAX_DIGITS: usize = 18;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is known about one request.
+//! The span of one request, with its attributes and decisions.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use tidegate_wire::otlp::Value;
 
 use super::TraceParent;
 
-/// A request that is in progress, or over.
+/// The span of a request, in progress or finished.
 #[derive(Debug)]
 pub struct TraceSpan {
     pub(super) name: Cow<'static, str>,
     pub(super) trace: u128,
     pub(super) id: u64,
-    /// 0 if there is none.
+    /// The span of the caller; 0 if there is none.
     pub(super) parent: u64,
     pub(super) started: Timestamp,
     watch: Stopwatch,
@@ -24,7 +24,7 @@ pub struct TraceSpan {
     decided: SpanDecisions,
 }
 
-/// What was decided about it. One decision speaks for all: a denial, if there is one, or the first.
+/// The decisions of a span. One of them represents all: the first denial, or else the first decision.
 #[derive(Debug, Default)]
 struct SpanDecisions {
     decisions: u32,
@@ -48,7 +48,7 @@ impl TraceSpan {
             trace,
             id: fastrand::u64(1..),
             parent: caller.map_or(0, TraceParent::span),
-            // Anchored anew: others compare it with their own clocks.
+            // Reads the wall clock again, since collectors compare it with the clocks of other machines.
             started: SystemClock::new().now(),
             watch: Stopwatch::start(),
             nanos: 0,
@@ -63,12 +63,12 @@ impl TraceSpan {
         TraceParent::new(self.trace, self.id, true)
     }
 
-    /// Gives it a name that is known only later.
+    /// Replaces the name, for a name that is known only later.
     pub fn rename(&mut self, name: String) {
         self.name = name.into();
     }
 
-    /// Adds an attribute. It must be bounded, and contain nothing from a request.
+    /// Adds an attribute. The text must be of bounded length, and contain nothing from a request.
     pub fn text(&mut self, name: &'static str, text: &str) {
         self.attributes.push((name, Value::StringValue(text.to_owned())));
     }
@@ -79,13 +79,13 @@ impl TraceSpan {
         self.attributes.push((name, Value::IntValue(number)));
     }
 
-    /// It was answered over HTTP. The client's fault is not a failure of ours.
+    /// Records the status of the answer. Only a server error marks the span as failed.
     pub fn set_http_status(&mut self, status: http::StatusCode) {
         self.number("http.response.status_code", status.as_u16().into());
         self.is_failed |= status.is_server_error();
     }
 
-    /// It did not go as it should have.
+    /// Marks the span as failed.
     pub(crate) const fn mark_failed(&mut self) {
         self.is_failed = true;
     }
@@ -102,25 +102,24 @@ impl TraceSpan {
         decided.decisions = decided.decisions.saturating_add(1);
         decided.denied = decided.denied.saturating_add(u32::from(!is_allowed));
         decided.nanos = decided.nanos.saturating_add(nanos);
-        if decided.outcome.as_ref().is_none_or(|spoke| spoke.is_allowed && !is_allowed) {
+        if decided.outcome.as_ref().is_none_or(|outcome| outcome.is_allowed && !is_allowed) {
             let (reason, source) = (reason.name(), decision.source().name());
             let policy = policy.map(str::to_owned);
             decided.outcome = Some(SpanOutcome { policy, is_allowed, reason, source });
         }
     }
 
-    /// Nothing more will happen.
+    /// Ends the span, and adds the attributes of its decisions.
     pub(super) fn finish(mut self: Box<Self>) -> Box<Self> {
         self.nanos = self.watch.nanos();
-        let SpanDecisions { decisions, denied, nanos, outcome: spoke } =
-            std::mem::take(&mut self.decided);
-        let Some(spoke) = spoke else { return self };
-        if let Some(policy) = spoke.policy {
+        let SpanDecisions { decisions, denied, nanos, outcome } = std::mem::take(&mut self.decided);
+        let Some(outcome) = outcome else { return self };
+        if let Some(policy) = outcome.policy {
             self.attributes.push(("tidegate.policy", Value::StringValue(policy)));
         }
-        self.attributes.push(("tidegate.allowed", Value::BoolValue(spoke.is_allowed)));
-        self.text("tidegate.reason", spoke.reason);
-        self.text("tidegate.source", spoke.source);
+        self.attributes.push(("tidegate.allowed", Value::BoolValue(outcome.is_allowed)));
+        self.text("tidegate.reason", outcome.reason);
+        self.text("tidegate.source", outcome.source);
         self.number("tidegate.store_ns", nanos);
         if decisions > 1 {
             self.number("tidegate.decisions", decisions.into());

@@ -1,16 +1,16 @@
-//! `traceparent`: what a request is part of, according to its caller.
+//! The `traceparent` header: the trace and the span of a request's caller.
 
 use std::fmt;
 
 use http::{HeaderMap, HeaderValue};
 
-/// A trace, the caller's span in it, and whether that is recorded.
+/// A trace, the caller's span in it, and whether that span is recorded.
 ///
 /// ```
 /// use tidegate_server::trace::TraceParent;
 ///
 /// let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-/// let parent = TraceParent::parse(text.as_bytes()).ok_or("no traceparent")?;
+/// let parent = TraceParent::parse(text.as_bytes()).ok_or("not a traceparent")?;
 /// assert!(parent.is_sampled());
 /// assert_eq!(parent.to_string(), text);
 /// # Ok::<(), &str>(())
@@ -27,7 +27,7 @@ impl TraceParent {
         Self { trace, span, is_sampled }
     }
 
-    /// From a request's headers. Two of them count as none.
+    /// Reads the header of a request. Two headers count as none.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(Self::FIELD).iter();
         match (values.next(), values.next()) {
@@ -36,8 +36,7 @@ impl TraceParent {
         }
     }
 
-    /// Anything that is not exactly right counts as none: the request then begins a trace of its
-    /// own.
+    /// Parses a header. An invalid one counts as none: the request then begins a trace of its own.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (head, rest) = text.split_at_checked(LENGTH)?;
         let &[a, b, b'-', ref ids @ ..] = head else { return None };
@@ -46,7 +45,7 @@ impl TraceParent {
         let ([b'-', span @ ..], [b'-', flags @ ..]) = ids.split_at_checked(17)? else {
             return None;
         };
-        // Later versions may say more, after another hyphen.
+        // Later versions can append more, after another hyphen.
         let is_whole = rest.is_empty() || (version > 0 && rest.first() == Some(&b'-'));
         let (trace, span, flags) = (hex(trace)?, u64::try_from(hex(span)?).ok()?, hex(flags)?);
         let is_valid = is_whole && version != 0xff && trace != 0 && span != 0;
@@ -81,12 +80,12 @@ impl fmt::Display for TraceParent {
 
 impl From<TraceParent> for HeaderValue {
     fn from(parent: TraceParent) -> Self {
-        // Digits and hyphens: this does not fail.
+        // Digits and hyphens are valid in a header, so this does not fail.
         Self::try_from(parent.to_string()).unwrap_or_else(|_| Self::from_static(""))
     }
 }
 
-/// Lower case only, as the specification requires.
+/// Parses hexadecimal digits: lower case only, as the specification requires.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0_u128, |number, digit| {
         let digit = match digit {

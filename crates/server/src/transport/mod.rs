@@ -1,4 +1,4 @@
-//! The transports: each takes a listener, an [`App`](crate::App) and a future that ends it.
+//! The transports. Each one serves a listener with an [`App`](crate::App) until a shutdown future resolves.
 
 pub(crate) mod grpc;
 pub(crate) mod http;

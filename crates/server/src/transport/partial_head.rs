@@ -1,7 +1,7 @@
-//! HTTP/2 heads that have arrived in part, and how long that may last.
+//! HTTP/2 heads that have arrived only in part, and the timeout for the rest of them.
 //!
-//! While one is incomplete nothing else can arrive on its connection, whatever else is answered
-//! there.
+//! While a head is incomplete, no other frame can arrive on its connection, so the timeout also applies
+//! while earlier requests are still being answered.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use tokio::time::{Sleep, sleep};
 
 use crate::framing::InboundFraming;
 
-/// Shared by a connection's socket and its deadline.
+/// The partial head of a connection, if there is one. Shared by the connection's socket and its timer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PartialHead(Arc<PartialHeadState>);
 
 #[derive(Debug, Default)]
 struct PartialHeadState {
-    /// The number of the head that has arrived in part; zero for none.
+    /// The number of the head that has arrived in part; zero if there is none.
     unfinished: AtomicU32,
-    /// The stream of the last one.
+    /// The last stream that a request has begun.
     last: AtomicU32,
 }
 
 impl PartialHead {
-    /// Called after bytes were read.
+    /// Call this after reading bytes.
     pub(super) fn update(&self, framing: &InboundFraming) {
         self.0.unfinished.store(framing.unfinished().unwrap_or_default(), Ordering::Relaxed);
         self.0.last.store(framing.last_stream(), Ordering::Relaxed);
     }
 
-    /// Whether there is none in part.
+    /// Whether no head is incomplete.
     pub(super) fn is_none(&self) -> bool {
         self.0.unfinished.load(Ordering::Relaxed) == 0
     }
@@ -49,13 +49,13 @@ pub(super) struct PartialHeadTimer {
     partial_head: PartialHead,
     timeout: Duration,
     seen: u32,
-    /// Nearly every head arrives in one piece, and needs none.
+    /// Created on demand: nearly every head arrives in one piece and needs no timer.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl PartialHeadTimer {
-    pub(super) const fn new(half: PartialHead, timeout: Duration) -> Self {
-        Self { partial_head: half, timeout, seen: 0, sleep: None }
+    pub(super) const fn new(partial_head: PartialHead, timeout: Duration) -> Self {
+        Self { partial_head, timeout, seen: 0, sleep: None }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -79,22 +79,22 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(5);
 
-    async fn is_over(deadline: &mut PartialHeadTimer) -> bool {
-        poll_fn(|cx| Poll::Ready(deadline.poll(cx).is_ready())).await
+    async fn is_over(timer: &mut PartialHeadTimer) -> bool {
+        poll_fn(|cx| Poll::Ready(timer.poll(cx).is_ready())).await
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_head_has_its_time_and_no_head_has_any() {
-        let half = PartialHead::default();
-        let mut deadline = PartialHeadTimer::new(half.clone(), TIMEOUT);
+        let partial_head = PartialHead::default();
+        let mut timer = PartialHeadTimer::new(partial_head.clone(), TIMEOUT);
         for number in [1, 2, 0, 3] {
-            half.0.unfinished.store(number, Ordering::Relaxed);
-            assert!(!is_over(&mut deadline).await);
+            partial_head.0.unfinished.store(number, Ordering::Relaxed);
+            assert!(!is_over(&mut timer).await);
             tokio::time::advance(TIMEOUT - Duration::from_millis(1)).await;
-            assert!(!is_over(&mut deadline).await, "{number}");
+            assert!(!is_over(&mut timer).await, "{number}");
         }
         tokio::time::advance(Duration::from_millis(2)).await;
-        assert!(is_over(&mut deadline).await);
-        assert!(is_over(&mut deadline).await);
+        assert!(is_over(&mut timer).await);
+        assert!(is_over(&mut timer).await);
     }
 }

@@ -1,4 +1,4 @@
-//! Who gets in, and what nobody gets to see.
+//! Access to the admin listener: tokens, certificates, browsers, and masked secrets.
 
 use serde_json::Value;
 use tidegate_server::admin::{AdminScope, ROUTES};
@@ -8,7 +8,7 @@ use crate::desk::{Desk, TOKENS, token};
 #[tokio::test]
 async fn every_route_is_closed_to_who_has_no_token_a_wrong_one_or_too_small_a_scope() {
     for route in ROUTES {
-        // Nobody may guess for long.
+        // Guessing is throttled.
         let desk = Desk::open(TOKENS).await;
         let path = route.path.replace("{name}", "api");
         let ask = async |fields: &str| desk.send(route.method, &path, fields, "{}").await;
@@ -28,7 +28,7 @@ async fn every_route_is_closed_to_who_has_no_token_a_wrong_one_or_too_small_a_sc
             if scope < route.scope {
                 let said = reply.problem(403);
                 let (has, needs) = (scope.name(), route.scope.name());
-                assert_eq!(said, format!("this token is good for {has}: expected one for {needs}"));
+                assert_eq!(said, format!("this token has scope {has}: expected scope {needs}"));
             } else {
                 assert!(![401, 403].contains(&reply.status), "{route:?} {reply:?}");
             }
@@ -82,7 +82,7 @@ async fn no_answer_has_a_secret() {
 
 #[tokio::test]
 async fn attack_09_a_page_in_a_browser_changes_nothing_whoever_it_comes_with() {
-    // With certificates, as an operator's browser presents them by itself; and with tokens.
+    // With certificates, which an operator's browser presents automatically; and with tokens.
     let with_certificates = Desk::known().await;
     let with_tokens = Desk::open(TOKENS).await;
     let json = "host: tide.example:9090\r\ncontent-type: application/json\r\n";

@@ -32,7 +32,7 @@ impl Desk {
         Self::of(tokens, |app| app).await
     }
 
-    /// As if every client had shown the certificate of an operator.
+    /// As if every client had presented an operator's certificate.
     pub(crate) async fn known() -> Self {
         Self::with("", true, |app| app).await
     }

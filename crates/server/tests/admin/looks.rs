@@ -1,4 +1,4 @@
-//! What operators see, and what they give back.
+//! What operators see, reset and refund.
 
 use serde_json::{Value, json};
 use tidegate_server::App;

@@ -1,4 +1,4 @@
-//! The admin listener: who may do what, and what it does.
+//! The admin listener: who can do what, and what the actions do.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 

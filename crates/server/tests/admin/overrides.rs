@@ -1,4 +1,4 @@
-//! Limits and modes that are changed for a while.
+//! Overrides and modes that are set for a limited time.
 
 use serde_json::{Value, json};
 use tidegate::config::PolicySource;
@@ -22,7 +22,7 @@ async fn an_override_is_obeyed_at_once_seen_and_removed() {
     assert_eq!(listed["overrides"][0]["key"], "user=42");
     assert_eq!(listed["overrides"][0]["limits"], json!(["5/hour"]));
     assert!(listed["overrides"][0]["expires_in_secs"].as_u64().unwrap() <= 3_600);
-    // It survives a new text.
+    // The override survives a reload.
     let text = FILE.replace("2/hour", "3/hour");
     desk.app.reload(&PolicySource::new("limits.yaml", text).unwrap()).unwrap();
     assert!(!desk.passes("42").await);
@@ -68,7 +68,7 @@ async fn what_makes_no_sense_is_refused_as_in_a_file_and_changes_nothing() {
     for (body, expected) in [
         (body("user=1", "5/minit", "1h"), "unknown unit \"minit\""),
         (body("usr=1", "5/minute", "1h"), "did you mean \"user\"?"),
-        (body("user=1", "5/minute", "0s"), "expected more than nothing, at most 400d"),
+        (body("user=1", "5/minute", "0s"), "expected a time above 0, at most 400d"),
         (body("user=1", "5/minute", "soon"), "\"soon\""),
     ] {
         let said = desk.ask("POST", "/overrides", &body).await.problem(400);

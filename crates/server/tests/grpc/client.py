@@ -1,4 +1,4 @@
-"""Asks a rate limit service as any client with Envoy's protos would; prints what it is told."""
+"""Calls a rate limit service as any client with Envoy's protos would; prints the answers."""
 
 import json
 import sys

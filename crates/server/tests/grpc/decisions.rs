@@ -1,4 +1,4 @@
-//! What descriptors are told.
+//! The decisions about descriptors.
 
 use tidegate::Span;
 use tidegate_wire::envoy::{
@@ -70,7 +70,7 @@ async fn a_cost_that_is_no_number_is_denied_and_not_refused() {
     let server = Server::start(policies).await;
     let ask = |cost| request([RateLimitDescriptor::new([("user", "alice"), ("n", cost)])]);
     assert_eq!(brief(&server.ask(&ask("4")).await), (true, vec![(true, 5)]));
-    // Envoy may let through whatever it gets no answer to.
+    // Envoy may let a request pass if it gets no answer.
     assert_eq!(brief(&server.ask(&ask("many")).await), (false, vec![(false, 5)]));
 }
 
@@ -132,7 +132,7 @@ async fn hits_are_those_of_the_descriptor_and_zero_only_looks() {
     }
     let mixed = RateLimitRequest { hits_addend: 2, ..request([hits(user(), 1)]) };
     assert_eq!(brief(&server.ask(&mixed).await).1, [(true, 0)]);
-    // A peek finds that nothing is left: a caller that only peeks before it pays is told now.
+    // A peek is denied when nothing is left: some callers only peek before they pay.
     let response = server.ask(&request([hits(user(), 0)])).await;
     assert_eq!(brief(&response), (false, vec![(false, 0)]));
     assert_eq!(header(&response, "retry-after"), Some("60"));
@@ -163,7 +163,7 @@ async fn negative_hits_give_back() {
 
 #[tokio::test]
 async fn who_gives_back_is_not_told_to_wait() {
-    // Nothing is left after the refund either: whoever was denied is blocked for a while.
+    // Nothing is left after the refund either: a denied caller is blocked for a while.
     let limits = "policies: [{ name: a, key: [user], limits: [1/minute], \
                   algorithm: fixed-window, block_for: 10m }]";
     let server = Server::start(limits).await;
@@ -202,7 +202,7 @@ async fn a_descriptor_may_bring_its_own_limit() {
         assert_eq!(brief(&server.ask(&bob).await).1, [(true, 6)]);
         let elsewhere = RateLimitRequest { domain: "other".to_owned(), ..five() };
         assert_eq!(brief(&server.ask(&elsewhere).await).1, [(true, 4)]);
-        // What is configured has not been touched.
+        // The configured limit was not charged.
         let response = server.ask(&request([entry("user", "alice")])).await;
         assert!(response.overall_code() == Code::Ok && response.statuses[0].limit_remaining > 0);
     }
@@ -227,7 +227,7 @@ async fn a_request_that_makes_no_sense_is_told_which_field() {
     for (request, expected) in [
         (nameless, "domain is empty: expected a name"),
         (request([]), "descriptors is empty: expected at least one"),
-        (request(vec![entry("a", "b"); 33]), "descriptors has 33 of them: expected at most 32"),
+        (request(vec![entry("a", "b"); 33]), "descriptors has 33 items: expected at most 32"),
         (request([huge]), "descriptors[0].hits_addend is 18446744073709551615"),
     ] {
         let (reason, detail) = client.refused(&request).await;

@@ -24,7 +24,7 @@ pub(super) fn start(
         .replace("port_value: 10000", &format!("port_value: {port}"))
         .replace("port_value: 10001", &format!("port_value: {app}"))
         .replace("port_value: 8081", &format!("port_value: {limiter}"))
-        // How long a busy machine takes is not what is tested.
+        // Generous, since a busy machine is not what is tested.
         .replace("timeout: 0.02s", "timeout: 5s");
     let daemon = Daemon::start(envoy, |directory, command| {
         std::fs::write(directory.join("envoy.yaml"), text).unwrap();
@@ -68,7 +68,7 @@ async fn envoy_lets_through_and_refuses_and_shows_our_fields() {
         assert!(head.contains("x-ratelimit-limit: 3, 3;w=60;name=\"per-user\""), "{head}");
         assert!(head.contains("x-ratelimit-reset: 60"), "{head}");
         assert_eq!(get(port, "bob").0, 200);
-        // A header that is not UTF-8 gains nothing.
+        // A header that is not UTF-8 does not bypass the limit.
         let strange = || get_bytes(port, b"\xff\xfe");
         let statuses: Vec<_> = (0..4).map(|_| strange()).collect();
         assert_eq!(statuses, [200, 200, 200, 429]);

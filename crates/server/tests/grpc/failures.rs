@@ -1,4 +1,4 @@
-//! A store that does not answer: policies decide, and the call succeeds.
+//! A store that does not answer: the policies' fallbacks decide, and the call succeeds.
 
 use std::future::pending;
 use std::time::Duration;
@@ -16,7 +16,7 @@ policies:
   - { name: local, key: [c], limits: [1/minute] }
 ";
 
-/// Fails at once, or never answers.
+/// Fails immediately, or never answers.
 struct Broken {
     hangs: bool,
 }
@@ -56,14 +56,14 @@ async fn each_policy_says_what_happens() {
     }
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (true, vec![(true, 0)]));
     assert_eq!(brief(&server.ask(&request([entry("c", "x")])).await), (false, vec![(false, 0)]));
-    // Envoy's access log can tell.
+    // Envoy's access log can show it.
     let told = closed.dynamic_metadata.unwrap();
     let kind = told.fields["source"].kind.clone();
     assert_eq!(kind, Some(prost_types::value::Kind::StringValue("fallback".to_owned())));
     // Of two descriptors, only the closed policy's is over its limit.
     let both = server.ask(&request([entry("b", "x"), entry("a", "x")])).await;
     assert_eq!(brief(&both), (false, vec![(true, 0), (false, 0)]));
-    // A refund that is not possible is no error.
+    // A refund that is not possible is not an error.
     assert!(brief(&server.ask(&request([refund(entry("c", "x"), 1)])).await).0);
     let mut own = entry("d", "x");
     own.limit = Some(RateLimitOverride { requests_per_unit: 1, unit: 2 });
@@ -82,7 +82,7 @@ async fn a_client_waits_no_longer_than_it_wants_to() {
     let body = framed(&request([entry("c", "x")]));
     let reply = client.send(head, body.clone()).await.unwrap();
     assert_eq!(reply.denial(), ("timeout".to_owned(), "no decision within 20ms".to_owned()));
-    // And not forever if it does not say.
+    // And not forever if the call has no deadline.
     let reply = client.call(METHOD, body).await;
     assert_eq!(reply.denial(), ("timeout".to_owned(), "no decision within 200ms".to_owned()));
 }

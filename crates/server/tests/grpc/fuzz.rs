@@ -1,4 +1,4 @@
-//! Messages that nobody has written, over a connection: each is answered, and none with a panic.
+//! Malformed messages over a connection: each is answered, and none causes a panic.
 
 use bytes::Bytes;
 use tidegate_testkit::Mutator;
@@ -19,7 +19,7 @@ async fn whatever_is_sent_is_answered() {
     let mut mutator = Mutator::new("envoy");
     let mut inputs = mutator.corpus().to_vec().into_iter();
     while let Some(input) = inputs.next().or_else(|| mutator.goes_on().then(|| mutator.input())) {
-        // As a message, and as whatever it takes itself for.
+        // With a correct message header, and with the bytes as their own header.
         for body in [frame(0, &input), Bytes::from(input)] {
             let reply = client.call(METHOD, body.clone()).await;
             let code = reply.code();

@@ -1,4 +1,4 @@
-//! Clients that are broken, slow or mean. The service stays up, and a good client is served.
+//! Broken, slow or hostile clients. The service stays up, and an honest client is served.
 
 use std::time::Duration;
 
@@ -221,7 +221,7 @@ async fn garbage_and_other_protocols_end_their_connection_only() {
         bad.write_all(bytes).await.unwrap();
         bad.shutdown().await.unwrap();
         let mut said = Vec::new();
-        // A reset is as good an end as any.
+        // A reset also counts as closed.
         let _ = soon(bad.read_to_end(&mut said)).await;
         client.ask(&good()).await;
     }
@@ -285,7 +285,7 @@ async fn who_does_not_speak_or_not_finish_is_let_go() {
         ..ListenerConfig::default()
     };
     let server = Server::with(LIMITS, config).await;
-    // Says nothing at all, or no more than that it speaks HTTP/2.
+    // Sends nothing at all, or nothing but the HTTP/2 preface.
     for words in [&b""[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
         let mut silent = TcpStream::connect(server.address).await.unwrap();
         silent.write_all(words).await.unwrap();
@@ -300,7 +300,7 @@ async fn who_does_not_speak_or_not_finish_is_let_go() {
     assert_eq!(head.status, 200);
     let data = soon(body.data()).await.unwrap().unwrap();
     assert!(data.windows(21).any(|part| part == b"no decision within 1s"), "{data:?}");
-    // Idles; it is told that the connection ends, and can start another.
+    // Is idle: a GOAWAY announces the end of the connection, and the client can open another.
     client.ask(&good()).await;
     let idle = soon(async {
         loop {
@@ -319,7 +319,7 @@ async fn a_head_that_does_not_end_is_cut_off() {
     let config = ListenerConfig { header_timeout: SHORT, ..ListenerConfig::default() };
     let server = Server::with(LIMITS, config).await;
     let hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    // Part of a frame; a whole one that says that the head goes on.
+    // Part of a frame; a whole frame whose head is to be continued.
     for part in [&b"\0\0\x02\x01"[..], b"\0\0\x02\x01\0\0\0\0\x01\x83\x86"] {
         let mut slow = TcpStream::connect(server.address).await.unwrap();
         slow.write_all(&[hello, part].concat()).await.unwrap();

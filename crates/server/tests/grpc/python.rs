@@ -42,7 +42,7 @@ async fn grpcio_is_told_what_envoy_would_be() {
     assert_eq!(told[3]["overallCode"], "OVER_LIMIT");
     let names: Vec<_> = told[3]["responseHeadersToAdd"].as_array().unwrap().iter().collect();
     assert!(names.contains(&&json!({ "key": "retry-after", "value": "60" })), "{names:?}");
-    // One was given back, and shows; a limit of its own is a different one.
+    // One was refunded, which shows; a limit that comes with the request has its own counter.
     assert_eq!(told[4]["statuses"][0]["limitRemaining"], 1);
     assert_eq!(told[5]["statuses"][0]["limitRemaining"], 1);
     assert_eq!(told[6]["statuses"][0]["limitRemaining"], 8);

@@ -1,5 +1,5 @@
-//! What Envoy's rate limit filter does with each answer that is not "yes": docs/proxies.md says so in a
-//! table, and each cell of it is tested here.
+//! What Envoy's rate limit filter does with each answer that is not OK: each cell of the table in
+//! docs/proxies.md is tested here.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::envoy::{get, start};
 
-/// In Tidegate's place: it gives every call the same answer, the one in the first column.
+/// A stand-in for Tidegate that gives every call the answer in the first column.
 struct StandIn {
     port: u16,
     answer: Arc<Mutex<String>>,
@@ -90,7 +90,7 @@ async fn envoy_treats_every_answer_as_the_table_says() {
     for setting in ["failure_mode_deny: true", "failure_mode_deny: false"] {
         let tidegate = StandIn::start().await;
         let change = |text: String| {
-            // Shorter than a test's patience, and longer than a busy machine takes.
+            // Shorter than the test's timeout, and longer than a busy machine takes.
             let text = text.replace("failure_mode_deny: false", setting);
             text.replace("failure_mode_deny: true", setting)
                 .replace("timeout: 0.02s", "timeout: 3s")

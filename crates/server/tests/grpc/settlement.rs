@@ -1,4 +1,4 @@
-//! Several descriptors: all of them pay or none does, unless each stands for itself.
+//! Several descriptors: all are charged or none, unless each is charged on its own.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -57,7 +57,7 @@ policies:
     tiers: [{ when: { plan: pro }, limits: [100/day] }]
 ";
 
-/// Two descriptors of one caller under different tiers: one counter, and each limit has its say.
+/// Two descriptors of one caller under different tiers: one counter, and both limits apply.
 async fn both_tiers(server: &Server, user: &str) {
     let small = || RateLimitDescriptor::new([("user", user)]);
     let large = || RateLimitDescriptor::new([("user", user), ("plan", "pro")]);

@@ -1,4 +1,4 @@
-//! A real server on a free port, and a client that sends exactly what it is told.
+//! A real server on a free port, and a client that sends exact bytes.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -72,7 +72,7 @@ impl Server {
         Client::of(TcpStream::connect(self.address).await.unwrap()).await
     }
 
-    /// Asks once, over a connection of its own.
+    /// Makes one call, over a connection of its own.
     pub(crate) async fn ask(&self, request: &RateLimitRequest) -> RateLimitResponse {
         self.connect().await.ask(request).await
     }
@@ -89,7 +89,7 @@ impl Server {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    /// Waits until it has returned.
+    /// Waits until the server has returned.
     pub(crate) async fn stopped(self) {
         soon(self.task).await.unwrap();
     }
@@ -215,19 +215,19 @@ pub(crate) fn refund(descriptor: RateLimitDescriptor, amount: u64) -> RateLimitD
     RateLimitDescriptor { is_negative_hits: true, ..hits(descriptor, amount) }
 }
 
-/// Whether it is allowed, and for each descriptor that and what is left.
+/// Whether the request is allowed, and for each descriptor whether it is and what remains.
 pub(crate) fn brief(response: &RateLimitResponse) -> (bool, Vec<(bool, u32)>) {
     let one = |status: &DescriptorStatus| (status.code() == Code::Ok, status.limit_remaining);
     (response.overall_code() == Code::Ok, response.statuses.iter().map(one).collect())
 }
 
-/// A header that Envoy's client is to see.
+/// The value of a header for Envoy's client.
 pub(crate) fn header<'r>(response: &'r RateLimitResponse, name: &str) -> Option<&'r str> {
     let found = response.response_headers_to_add.iter().find(|header| header.key == name);
     found.map(|header| header.value.as_str())
 }
 
-/// A test that waits forever says less than one that fails.
+/// A test should fail rather than wait forever.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(20), future).await.expect("an answer within 20 s")
 }

@@ -1,4 +1,4 @@
-//! The examples under `examples/proxies`, each with the real proxy in front of us, asked by curl.
+//! The examples under `examples/proxies`, each with the real proxy, called by curl.
 //!
 //! The files are the ones that are shipped; only the ports differ.
 
@@ -125,7 +125,7 @@ async fn no_refusal_opens_envoy() {
 /// Without a master, whose workers would go on when it is killed.
 fn nginx_alone() -> String {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
-    // In tests the directory may belong to root alone, and root is no user for others.
+    // In tests only root may be able to read the directory, so the workers run as root.
     let user = if is_root { " user root root;" } else { "" };
     format!("daemon off; master_process off;{user}")
 }
@@ -215,11 +215,11 @@ impl Example {
         assert_eq!(curl.post("/./login?x=%79", &[]).status, 429, "another spelling");
         assert_ne!(curl.post("//login", &[]).status, 200, "counted, or refused");
         assert_eq!(curl.get("/login").status, 200);
-        // Somebody else behind the same proxy.
+        // Another client behind the same proxy.
         assert_eq!(Curl { from: "127.0.0.3", ..curl.clone() }.post("/login", &[]).status, 200);
     }
 
-    /// What Tidegate refuses, the proxy does not let pass.
+    /// The proxy does not let a request pass that Tidegate refuses.
     fn refuses(&self, curl: &Curl) {
         let stranger = Curl { from: "127.0.0.4", ..curl.clone() };
         let long = "x".repeat(6_000);
@@ -237,7 +237,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/proxies")
 }
 
-/// What stands behind the proxies. Returns its port.
+/// The application behind the proxies. Returns its port.
 async fn application() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,5 +1,4 @@
-//! What each proxy does with each refusal: docs/proxies.md says so in a table, and each cell of it is
-//! tested here.
+//! What each proxy does with each refusal: each cell of the table in docs/proxies.md is tested here.
 
 use std::path::Path;
 

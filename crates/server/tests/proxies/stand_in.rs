@@ -1,4 +1,4 @@
-//! In Tidegate's place: it refuses every request in one chosen way, whatever it is asked.
+//! A stand-in for Tidegate that refuses every request in one chosen way.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,9 +12,9 @@ use tokio::task::AbortHandle;
 pub(crate) enum Refusal {
     /// With this status, and the fields and body of a refusal by Tidegate.
     Status(u16),
-    /// Without a word.
+    /// By closing the connection without an answer.
     Closes,
-    /// Never.
+    /// By never answering.
     Hangs,
 }
 
@@ -42,7 +42,7 @@ impl StandIn {
         *self.refusal.lock().unwrap() = refusal;
     }
 
-    /// From now on, nobody listens.
+    /// Stops listening.
     pub(crate) fn stop(&self) {
         self.task.abort();
     }
@@ -68,7 +68,7 @@ async fn refuse(mut stream: TcpStream, chosen: Arc<Mutex<Refusal>>) {
             let _ = stream.write_all(answer.as_bytes()).await;
         }
         Refusal::Closes => {}
-        // Until the proxy has had enough.
+        // Until the proxy gives up.
         Refusal::Hangs => while matches!(stream.read(&mut byte).await, Ok(1)) {},
     }
 }

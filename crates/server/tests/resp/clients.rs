@@ -1,4 +1,4 @@
-//! Third-party clients, as they are.
+//! Unmodified third-party clients.
 
 use std::io::Write;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn redis_cli() {
     let named = cli(&["-3", "RL.PEEK", "demo", "alice"], "");
     assert!(named.contains("remaining 9") || named.contains("remaining\n9"), "{named}");
     assert!(cli(&["RL.CHECK", "nope", "x"], "").contains("unknown policy \"nope\""));
-    // The way people use it: it asks for COMMAND DOCS first, and then for what they type.
+    // Interactively: redis-cli sends COMMAND DOCS first, and then the commands that are typed.
     let typed = cli(&[], "RL.REFUND demo alice 1\nRL.PEEK demo alice\nECHO \"two words\"\nQUIT\n");
     assert!(
         typed.contains("OK") && typed.contains("10\n10\n") && typed.contains("two words"),

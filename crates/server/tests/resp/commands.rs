@@ -1,4 +1,4 @@
-//! What each command answers.
+//! The reply of each command.
 
 use tidegate::Span;
 use tidegate_server::ListenerConfig;
@@ -82,7 +82,7 @@ fn policies_are_checked_peeked_refunded_and_reset() {
     assert_eq!(ask("RL.PEEK demo alice").0[2], 4);
     assert!(server.call("RL.RESET demo alice").is_ok());
     assert_eq!(ask("RL.PEEK demo alice").0[2], 10);
-    // Who is called like an attribute with its value is still somebody else.
+    // A key that looks like an attribute with its value is still a different key.
     assert_eq!(ask("RL.CHECK demo key=alice 10").0[2], 0);
     assert!(server.call("RL.REFUND demo key=bob 1").is_ok());
     assert!(server.call("RL.RESET demo key=bob").is_ok());
@@ -137,7 +137,7 @@ fn a_mistake_is_answered_with_what_was_expected() {
         ("SELECT 1", "ERR DB index is out of range: expected 0"),
         ("HELLO 4", "NOPROTO unsupported protocol version: expected 2 or 3"),
         ("HELLO 3 NONSENSE", "ERR Syntax error in HELLO option 'NONSENSE'"),
-        ("CONFIG SET a b", "ERR CONFIG knows GET only: limits are in the configuration file"),
+        ("CONFIG SET a b", "ERR CONFIG supports only GET: limits are in the configuration file"),
         (
             "AUTH guess",
             "ERR AUTH <password> called without any password configured for the default user. Are \
@@ -146,7 +146,7 @@ fn a_mistake_is_answered_with_what_was_expected() {
     ] {
         assert_eq!(call(&mut client, command), Reply::Error(error.to_owned()), "{command}");
     }
-    // And the connection is as good as before.
+    // The connection can still be used.
     assert_eq!(call(&mut client, "PING"), Reply::Simple("PONG".to_owned()));
 }
 

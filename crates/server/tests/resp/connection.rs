@@ -1,4 +1,4 @@
-//! Clients that are slow, many or gone, and a server that stops under them.
+//! Slow, numerous or vanished clients, and a server that stops while they are connected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ fn half_a_command_is_not_waited_for_as_long_as_silence() {
         let answered = if bytes.contains("\nPIN") { "+PONG\r\n" } else { "" };
         assert_eq!(client.rest(), answered, "{bytes:?}");
     }
-    // Idle for longer than a command may take, and still welcome.
+    // Idle for longer than a command may take, and still served.
     assert_eq!(call(&mut good, "PING").text(), "PONG");
     silent.send("PING\r\n");
     silent.expect("+PONG\r\n");
@@ -107,7 +107,7 @@ fn whoever_has_been_silent_for_longest_makes_way() {
     assert_eq!(clients.remove(1).rest(), "");
     clients[0].send("NG\r\n");
     clients[0].expect("+PONG\r\n");
-    // What was said before the silence is known after it: a null of the third protocol.
+    // HELLO from before the idle time still applies: a null of RESP3.
     clients[1].send("CLIENT GETNAME\r\n");
     clients[1].expect("_\r\n");
 }
@@ -119,7 +119,7 @@ fn a_stopping_server_finishes_what_it_has_begun() {
     idle.send("PING\r\n");
     idle.expect("+PONG\r\n");
     busy.send("*2\r\n$4\r\nECHO\r\n$5\r\n");
-    // Answered by the same thread, so that the half has been read too.
+    // Answered by the same thread, so that the half command has been read too.
     assert_eq!(server.call("PING").text(), "PONG");
     assert_eq!(server.call("PING").text(), "PONG");
 

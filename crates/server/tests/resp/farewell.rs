@@ -1,4 +1,4 @@
-//! How connections end when the server does: nobody loses an answer, and nobody is cut off.
+//! How connections end when the server stops: no answer is lost, and no connection is reset.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::{Arc, Barrier};
@@ -49,7 +49,7 @@ fn busy_clients_are_answered_or_see_the_end() {
     }
 }
 
-/// Whatever comes behind QUIT is not answered, however much it is, and what came before it is.
+/// Commands before QUIT are answered, and commands after it are not, however many there are.
 #[test]
 fn a_slow_reader_gets_all_answers_before_the_end() {
     const ANSWERS: usize = 30_000;
@@ -60,7 +60,7 @@ fn a_slow_reader_gets_all_answers_before_the_end() {
     let writing = thread::spawn(move || {
         writer.write_all(&PING.repeat(ANSWERS)).unwrap();
         writer.write_all(b"QUIT\r\n").unwrap();
-        // Several megabytes, which nobody wants.
+        // Several megabytes that the server discards.
         writer.write_all(&PING.repeat(10 * ANSWERS)).unwrap();
     });
     let (mut heard, mut part) = (Vec::new(), vec![0; 16 << 10]);
@@ -69,14 +69,14 @@ fn a_slow_reader_gets_all_answers_before_the_end() {
             0 => break,
             length => heard.extend_from_slice(&part[..length]),
         }
-        // Slower than the server discards what it no longer wants.
+        // Slower than the server discards.
         thread::park_timeout(Duration::from_millis(1));
     }
     writing.join().unwrap();
     assert!(heard == [&PONG.repeat(ANSWERS)[..], b"+OK\r\n"].concat(), "{} bytes", heard.len());
 }
 
-/// Half a command is heard out when the server closes, but not one after the other.
+/// When the server closes, it waits for the end of a half command, but not for further ones.
 #[test]
 fn halves_of_commands_do_not_keep_a_server_open() {
     let drain_timeout = Duration::from_secs(3_600);

@@ -1,4 +1,4 @@
-//! Bytes that no client sends.
+//! Bytes that no honest client sends.
 
 use std::io::Write;
 use std::thread;
@@ -31,7 +31,7 @@ fn what_breaks_the_protocol_is_told_so_and_hung_up_on() {
         (b"ECHO \"x\r\n", "unbalanced quotes in request"),
         (&[b'x'; 17_000], "too big inline request: expected at most 16384 bytes"),
     ] {
-        // Also if much more follows, which nobody reads.
+        // Also if much more follows, which is not read.
         for behind in [0, 300_000] {
             let mut client = server.raw();
             client.send(b"*1\r\n$4\r\nPING\r\n");
@@ -53,7 +53,7 @@ fn other_protocols_are_turned_away() {
     let mut browser = server.raw();
     browser.send("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     assert!(browser.rest().starts_with("-ERR unknown command 'GET'"));
-    // A TLS client hello is no line yet; the next one is.
+    // A TLS client hello is not a complete line yet; with the next bytes it is.
     let mut tls = server.raw();
     tls.send(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\n");
     assert!(tls.line().starts_with("-ERR unknown command '\\u{16}\\u{3}"));

@@ -1,4 +1,4 @@
-//! Commands as lines, which Redis and we read alike.
+//! Inline commands, which are parsed exactly as Redis does.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use tidegate_testkit::Redis;
 
 use crate::support::Server;
 
-/// What the message of an `ECHO` is, as Redis 7 answers; `None` if it hangs up over the quotes.
+/// The message of an `ECHO`, as Redis 7 answers; `None` if it closes because of unbalanced quotes.
 const LINES: [(&[u8], Option<&[u8]>); 26] = [
     (b"ECHO key=\"al ice\"", Some(b"key=al ice")),
     (b"ECHO a\"b c\"", Some(b"ab c")),
@@ -57,7 +57,7 @@ fn lines_are_read_as_redis_reads_them() {
     }
 }
 
-/// What comes back for a line and a `PING`, of this length at most.
+/// The reply to a line and a `PING`, of at most this length.
 fn answer(address: SocketAddr, line: &[u8], most: usize) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -1,4 +1,4 @@
-//! Passwords that are guessed, and what a client may not do.
+//! Password guessing, and commands that clients have no right to.
 
 use tidegate_server::ListenerConfig;
 use tidegate_server::resp::Password;
@@ -34,7 +34,7 @@ fn attack_21_an_address_can_guess_only_so_often() {
         wrong += said.matches("-WRONGPASS").count();
         unheard += said.matches("-ERR too many wrong passwords").count();
     }
-    // 20 at once and 5 a second, however fast this machine is.
+    // 20 in a burst and 5 a second, however fast this machine is.
     assert!(wrong >= 20 && unheard > 0, "{wrong} {unheard}");
     assert_eq!(server.refused("unauthenticated"), wrong as u64);
     assert_eq!(server.refused("overload"), unheard as u64);

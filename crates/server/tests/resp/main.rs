@@ -1,5 +1,4 @@
-//! The Redis protocol over real sockets: commands, pipelines, third-party clients, and hostile
-//! ones.
+//! The Redis protocol over real sockets: commands, pipelines, third-party clients, and hostile clients.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -1,4 +1,4 @@
-//! Many commands at once: order, concurrency, and no unit too many.
+//! Pipelined commands: order, concurrency, and exact counts.
 
 use std::sync::Arc;
 use std::thread;
@@ -63,7 +63,7 @@ fn words(command: &str) -> Vec<&str> {
 
 #[test]
 fn decisions_of_a_pipeline_are_under_way_together() {
-    // One after the other, none of them would ever be answered.
+    // If decided one after the other, none of them would ever be answered.
     const TOGETHER: usize = 50;
     let server = Server::on(|| {
         let together = Arc::new(Barrier::new(TOGETHER));
@@ -89,7 +89,7 @@ fn a_redis_behind_us_is_asked_in_order() {
     let redis = Redis::start();
     let config: RedisConfig = redis.url().parse().unwrap();
     let server = Server::on(|| {
-        // This is not about patience.
+        // Timeouts are not what is tested.
         RedisStore::builder(config).deadline(Duration::from_secs(10)).build()
     });
     let mut client = server.connect();

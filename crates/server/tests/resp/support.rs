@@ -1,4 +1,4 @@
-//! A real server on a free port, and clients that say exactly what they are told.
+//! A real server on a free port, and clients that send exact bytes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -106,12 +106,12 @@ impl Server {
         found.map_or(0, |count| count.parse().unwrap())
     }
 
-    /// Tells it to stop; it may take its time.
+    /// Requests a stop, and does not wait for it.
     pub(crate) fn stop(&mut self) {
         let _ = self.stop.take().map(|stop| stop.send(()));
     }
 
-    /// Waits until it has stopped.
+    /// Waits until the server has stopped.
     pub(crate) fn stopped(&mut self) {
         self.stop();
         self.thread.take().unwrap().join().unwrap();
@@ -122,7 +122,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic in it fails the test, unless that has failed already.
+            // A panic in the server fails the test, unless the test has failed already.
             let joined = thread.join();
             assert!(joined.is_ok() || thread::panicking(), "the server panicked");
         }
@@ -144,7 +144,7 @@ pub(crate) fn numbers(reply: &Reply) -> Vec<i64> {
         .collect()
 }
 
-/// Bytes, as they are.
+/// Raw bytes.
 pub(crate) struct Raw(pub(crate) TcpStream);
 
 impl Raw {
@@ -152,7 +152,7 @@ impl Raw {
         self.0.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Reads as much as is expected, and fails if it is something else.
+    /// Reads as many bytes as expected, and fails if they differ.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &str) {
         let mut bytes = vec![0; expected.len()];
@@ -177,5 +177,5 @@ impl Raw {
     }
 }
 
-/// A test that waits forever says less than one that fails.
+/// A test should fail rather than wait forever.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! A real server on a free port, and a client that says exactly what it is told.
+//! A real server on a free port, and a client that sends exact bytes.
 
 #![allow(dead_code, reason = "no test file needs all of it")]
 
@@ -75,7 +75,7 @@ impl Server {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    /// Waits until it has returned.
+    /// Waits until the server has returned.
     pub(crate) async fn stopped(self) {
         soon(self.task).await.unwrap();
     }
@@ -97,7 +97,7 @@ impl Client {
         Self(BufStream::new(Box::new(stream)))
     }
 
-    /// Whatever comes next, of this length.
+    /// Reads the next bytes, of this length.
     pub(crate) async fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         soon(self.0.read_exact(&mut bytes)).await.unwrap();
@@ -113,7 +113,7 @@ impl Client {
         self.0.flush().await.unwrap();
     }
 
-    /// Sends something to a server that may not listen. Returns whether it did.
+    /// Sends bytes to a server that may have closed. Returns whether that succeeded.
     pub(crate) async fn try_send(&mut self, text: &str) -> bool {
         self.try_send_bytes(text.as_bytes()).await
     }
@@ -123,7 +123,7 @@ impl Client {
         soon(said).await
     }
 
-    /// Signals that it has sent everything.
+    /// Closes the sending side.
     pub(crate) async fn finish(&mut self) {
         self.0.shutdown().await.unwrap();
     }
@@ -201,19 +201,19 @@ impl Client {
         }
     }
 
-    /// Whether the server has closed the connection, having said nothing more.
+    /// Whether the server has closed the connection, without sending anything more.
     pub(crate) async fn is_closed(&mut self) -> bool {
         // A reset is as closed as an orderly end.
         soon(self.0.read_u8()).await.is_err()
     }
 
-    /// Whether the server has closed it in good order, having said nothing more.
+    /// Whether the server has closed the connection without a reset, without sending anything more.
     pub(crate) async fn has_ended(&mut self) -> bool {
         let error = soon(self.0.read_u8()).await.expect_err("the end");
         error.kind() == std::io::ErrorKind::UnexpectedEof
     }
 
-    /// Whether the server says nothing for a while.
+    /// Whether the server sends nothing for a while.
     pub(crate) async fn is_silent(&mut self) -> bool {
         timeout(Duration::from_millis(200), self.0.fill_buf()).await.is_err()
     }
@@ -257,7 +257,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// The problem's detail, once it is clear that this is a problem with that status.
+    /// The detail of a problem, after checking that the answer is one with this status.
     pub(crate) fn problem(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
@@ -278,7 +278,7 @@ fn post_to(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
-/// A test that waits forever says less than one that fails.
+/// A test should fail rather than wait forever.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(10), future).await.expect("an answer within 10 s")
 }

@@ -1,4 +1,4 @@
-//! One source at a time: its requests, every algorithm's decisions, and the truth.
+//! Measures one source at a time: its requests, every algorithm's decisions, and the exact rule.
 
 use tidegate::algorithm::{Algorithm, SlidingWindow};
 use tidegate::{AlgorithmKind, Cost, Limit, MAX_COUNT, Quota, QuotaError, Timestamp};
@@ -9,7 +9,7 @@ use crate::RollingCount;
 use crate::decide::decide_all;
 use crate::stopwatch::DecisionStopwatch;
 
-/// What is needed to measure sources, reused for each. All of a source fits in the cache.
+/// Measures sources one after the other in the same buffers, so that a source fits in the cache.
 #[derive(Clone)]
 pub(super) struct AccuracyMeter {
     quota: Quota,
@@ -34,12 +34,12 @@ impl AccuracyMeter {
         })
     }
 
-    /// The requests of one source.
-    pub(super) fn draw(&mut self, people: &PopulationTraffic, number: u64) {
-        people.draw(number, &mut self.times);
+    /// Draws the requests of one source.
+    pub(super) fn draw(&mut self, traffic: &PopulationTraffic, number: u64) {
+        traffic.draw(number, &mut self.times);
     }
 
-    /// What each algorithm makes of them.
+    /// Runs every algorithm on these requests.
     pub(super) fn measure(&mut self, tally: &mut AccuracyTally) {
         tally.sources += 1;
         tally.requests += self.times.len() as u64;
@@ -66,7 +66,7 @@ impl AccuracyMeter {
         let (mut highest, mut highest_estimate) = (0, 0);
         self.trailing.clear();
         for now in &self.times {
-            // Both including the request itself, which is what the limit is compared with.
+            // Both include the request itself, since that sum is compared with the limit.
             let estimate = MAX_COUNT - self.counter.probe(&state, Cost::PEEK, *now).remaining + 1;
             let real = self.trailing.count(*now) + 1;
             let _ = self.counter.commit(&mut state, Cost::ONE, *now);

@@ -1,8 +1,8 @@
 //! How often an algorithm is wrong, and what it costs: measured over a large population.
 //!
 //! A decision is *wrong* if it differs from the exact rule, applied to what the same algorithm
-//! admitted before: allowed although the window was full, or denied although it was not. That
-//! judges every decision by its own past, so that one mistake is not counted again in every
+//! admitted before: allowed although the window was full, or denied although it was not. Each
+//! decision is compared with its own past, so that one mistake is not counted again in every
 //! decision that follows.
 //!
 //! The *estimate* is the sliding-window counter as Cloudflare measured it: every request is
@@ -24,7 +24,7 @@ use tidegate::{Quota, QuotaError};
 use self::meter::AccuracyMeter;
 use crate::WorkProgress;
 
-/// What is measured.
+/// A study of all algorithms over two populations.
 ///
 /// ```
 /// use tidegate_sim::{AccuracyStudy, WorkProgress};
@@ -63,21 +63,21 @@ impl AccuracyStudy {
     }
 }
 
-/// What was measured.
+/// The results of a study.
 #[derive(Clone, Debug)]
 pub struct AccuracyFindings {
-    /// What was asked.
+    /// The study.
     pub study: AccuracyStudy,
-    /// By population, and within one by how fast sources are.
+    /// By population, and within a population by the rate of its sources.
     pub groups: Vec<AccuracyGroup>,
 }
 
-/// Sources of one kind.
+/// The sources of a population that have the same rate.
 #[derive(Clone, Debug)]
 pub struct AccuracyGroup {
     /// The population they belong to.
     pub population: Population,
-    /// How fast they are, as a multiple of the limit; `None` if each has its own rate.
+    /// Their rate, as a multiple of the limit; `None` if each source has its own rate.
     pub rate: Option<f64>,
     /// The results.
     pub tally: AccuracyTally,
@@ -92,7 +92,7 @@ impl AccuracyFindings {
 }
 
 impl AccuracyStudy {
-    /// Measures, on all cores.
+    /// Runs the study on all cores.
     ///
     /// # Errors
     ///
@@ -100,10 +100,10 @@ impl AccuracyStudy {
     pub fn run(&self, progress: &WorkProgress) -> Result<AccuracyFindings, QuotaError> {
         let populations = [Population::Zipf, Population::Near];
         progress.add_expected(self.sources.saturating_mul(populations.len() as u64));
-        let bench = AccuracyMeter::new(self.quota)?;
+        let meter = AccuracyMeter::new(self.quota)?;
         let mut groups = Vec::new();
         for population in populations {
-            let tallies = self.measure(population, &bench, progress);
+            let tallies = self.measure(population, &meter, progress);
             let rates = population.rates();
             let rate = |index: usize| rates.get(index).copied();
             groups.extend(tallies.into_iter().enumerate().map(|(index, tally)| AccuracyGroup {
@@ -120,14 +120,14 @@ impl AccuracyStudy {
     fn measure(
         &self,
         population: Population,
-        bench: &AccuracyMeter,
+        meter: &AccuracyMeter,
         progress: &WorkProgress,
     ) -> Vec<AccuracyTally> {
         let groups = population.rates().len().max(1);
-        let people = population.traffic(self);
+        let traffic = population.traffic(self);
         let next = AtomicU64::new(0);
         let work = || {
-            let mut bench = bench.clone();
+            let mut meter = meter.clone();
             let mut tallies = vec![AccuracyTally::default(); groups];
             loop {
                 let first = next.fetch_add(BATCH, Ordering::Relaxed);
@@ -136,9 +136,9 @@ impl AccuracyStudy {
                 }
                 let last = (first + BATCH).min(self.sources);
                 for number in first..last {
-                    bench.draw(&people, number);
+                    meter.draw(&traffic, number);
                     if let Some(tally) = tallies.get_mut(number as usize % groups) {
-                        bench.measure(tally);
+                        meter.measure(tally);
                     }
                 }
                 progress.add(last - first);
@@ -157,7 +157,7 @@ impl AccuracyStudy {
     }
 }
 
-/// Sources that are taken at once.
+/// Sources that a thread takes at a time.
 const BATCH: u64 = 16;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who comes, and how often.
+//! Populations of sources: how fast each source is, and when its requests arrive.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use super::AccuracyStudy;
 use crate::random::{SeededRandom, Zipf};
 use crate::traffic::{PoissonTraffic, RateShape, TrafficStream as _, seconds};
 
-/// How fast sources are.
+/// How the rates of sources are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Population {
-    /// As in the wild: the n-th busiest comes n^0.8 times less often than the first, which comes at
-    /// a hundred times the limit. So 316 are above it, however many there are.
+    /// As in real traffic: the n-th busiest source is n^0.8 times slower than the first, which is at
+    /// a hundred times the limit. So no more than 316 sources are above the limit.
     Zipf,
-    /// The hard one: all are within a factor of four of the limit, where estimates matter.
+    /// The hard case: all sources are within a factor of four of the limit, where estimates matter.
     Near,
 }
 
@@ -56,19 +56,19 @@ impl Population {
         }
     }
 
-    pub(super) fn traffic(self, asked: &AccuracyStudy) -> PopulationTraffic {
-        let limit = asked.quota.limit().max(1) as f64;
-        let each = asked.requests as f64 / asked.sources.max(1) as f64;
-        // A little more than was asked for, so that chance does not fall short of it.
-        let windows = (each / (self.mean_rate(asked.sources) * limit) * 1.01).max(LEAST_WINDOWS);
-        let window = asked.quota.window();
+    pub(super) fn traffic(self, study: &AccuracyStudy) -> PopulationTraffic {
+        let limit = study.quota.limit().max(1) as f64;
+        let each = study.requests as f64 / study.sources.max(1) as f64;
+        // One percent more, so that chance does not leave too few requests.
+        let windows = (each / (self.mean_rate(study.sources) * limit) * 1.01).max(LEAST_WINDOWS);
+        let window = study.quota.window();
         PopulationTraffic {
             population: self,
             window,
             span: Span::from_micros((window.as_micros() as f64 * windows) as u64),
             per_second: limit / seconds(window),
-            arrivals: asked.arrivals,
-            seed: asked.seed ^ self as u64,
+            arrivals: study.arrivals,
+            seed: study.seed ^ self as u64,
         }
     }
 }
@@ -103,7 +103,7 @@ impl fmt::Display for ArrivalProcess {
     }
 }
 
-/// All of a population, ready to come.
+/// Draws the requests of a population, source by source.
 pub(super) struct PopulationTraffic {
     population: Population,
     window: Span,
@@ -115,7 +115,7 @@ pub(super) struct PopulationTraffic {
 }
 
 impl PopulationTraffic {
-    /// When the `number`th source comes, starting at some moment within a window.
+    /// Draws the times of the `number`th source, which starts at a random moment within a window.
     pub(super) fn draw(&self, number: u64, times: &mut Vec<Timestamp>) {
         let mut random = SeededRandom::nth(self.seed, number);
         let offset = Span::from_micros(random.below(self.window.as_micros()));
@@ -134,6 +134,6 @@ impl PopulationTraffic {
 
 const BUSIEST: f64 = 100.0;
 const EXPONENT: f64 = 0.8;
-/// Fewer say little about windows.
+/// Fewer windows say little about a limit.
 const LEAST_WINDOWS: f64 = 3.0;
 const SOME_DAY: Timestamp = Timestamp::from_secs(1_735_689_600);

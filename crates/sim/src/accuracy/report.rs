@@ -1,4 +1,4 @@
-//! What the measurement found, beside what others published.
+//! The report of an accuracy study, beside the figures that Cloudflare published.
 
 use tidegate::AlgorithmKind;
 
@@ -13,7 +13,7 @@ use crate::traffic::TrafficModel;
 impl AccuracyFindings {
     /// The trade-offs of the algorithms, and the counter beside Cloudflare's figures.
     pub fn report(&self) -> FindingsReport {
-        let asked = &self.study;
+        let study = &self.study;
         let (zipf, near) = (self.total(Population::Zipf), self.total(Population::Near));
         let share =
             |tally: &AccuracyTally| ReportCell::share(tally.estimate.wrong(), tally.requests);
@@ -21,12 +21,12 @@ impl AccuracyFindings {
             "Limit {}, {} arrivals, seed {}. Two populations of {} sources: zipf, as in the wild \
              ({} requests, {} of the sources above the limit), and near, where all are at a quarter \
              to twice the limit ({} requests).",
-            asked.quota,
-            asked.arrivals,
-            asked.seed,
-            count(asked.sources),
+            study.quota,
+            study.arrivals,
+            study.seed,
+            count(study.sources),
             count(zipf.requests),
-            count(Population::Zipf.above(asked.sources)),
+            count(Population::Zipf.above(study.sources)),
             count(near.requests),
         );
         FindingsReport {
@@ -92,7 +92,7 @@ impl AccuracyFindings {
             .about(format!(
                 "Wrong: decisions that differ from the exact rule on what was admitted before. At an \
                  edge: the fullest {window} when a full quota comes on both sides of a window's edge. \
-                 Worst: the fullest that the populations or a greedy attacker found. Bytes: state and \
+                 Worst: the fullest window of the populations or of a greedy attacker. Bytes: state and \
                  key, near the limit. ns: a decision without the lookup of its key."
             ))
             .with(ReportItem::Table(table))
@@ -109,8 +109,8 @@ impl AccuracyFindings {
         }
         ReportSection::new("Wrong decisions by rate")
             .about(
-                "The rate is a multiple of the limit. A token bucket keeps another promise: a burst, \
-                 and then a steady rate; it is judged by this one all the same.",
+                "The rate is a multiple of the limit. A token bucket promises something else, \
+                 a burst and then a steady rate, but is measured by the same rule here.",
             )
             .with(ReportItem::Charts(vec![self.chart()]))
             .with(ReportItem::Table(table))
@@ -205,7 +205,7 @@ fn wrong_both_ways(zipf: &AccuracyTally, near: &AccuracyTally) -> ReportSection 
     let section = ReportSection::new("Wrong in which way")
         .about(
             "Let in although the window was full, and kept out although it was not, as shares of all \
-             decisions; and how much passed altogether.",
+             decisions; and how much passed in total.",
         )
         .with(ReportItem::Table(table));
     notes.map(ReportItem::Note).fold(section, ReportSection::with)
@@ -214,9 +214,10 @@ fn wrong_both_ways(zipf: &AccuracyTally, near: &AccuracyTally) -> ReportSection 
 fn beside_cloudflare(zipf: &AccuracyTally, near: &AccuracyTally) -> ReportSection {
     let mut table =
         ReportTable::new(["sliding-window counter", "Cloudflare", "zipf", "near the limit"]);
-    let mut row = |name: &str, theirs: ReportCell, ours: fn(&AccuracyTally) -> ReportCell| {
-        table.row([ReportCell::text(name), theirs, ours(zipf), ours(near)]);
-    };
+    let mut row =
+        |name: &str, published: ReportCell, measured: fn(&AccuracyTally) -> ReportCell| {
+            table.row([ReportCell::text(name), published, measured(zipf), measured(near)]);
+        };
     row("requests", ReportCell::count(400_000_000), |tally| ReportCell::count(tally.requests));
     row("sources", ReportCell::count(270_000), |tally| ReportCell::count(tally.sources));
     row("wrong decisions", ReportCell::fraction(0.000_03), |tally| {

@@ -1,4 +1,4 @@
-//! Sums that can be added up in any order.
+//! The sums of an accuracy study, which threads can merge in any order.
 
 use tidegate::AlgorithmKind;
 
@@ -28,7 +28,7 @@ pub struct AlgorithmTally {
     pub worst: u64,
     /// The time spent deciding.
     pub nanos: u64,
-    /// The memory of all states at the end, including what identifies them.
+    /// The memory of all states at the end, including their fingerprints.
     pub bytes: u64,
 }
 
@@ -49,11 +49,11 @@ pub struct EstimateTally {
     /// The sum of all differences between the estimated and the real rate, in millionths of the
     /// real one.
     pub difference: u128,
-    /// Sources that were above the limit, and were never found to be.
+    /// Sources that were above the limit but were never found to be.
     pub missed: u64,
-    /// By how much, at most: their highest rate in millionths of the limit.
+    /// The highest rate of these sources, in millionths of the limit.
     pub missed_at: u64,
-    /// Sources that were found to be above the limit, and never were.
+    /// Sources that were found to be above the limit but never were.
     pub false_alarms: u64,
 }
 

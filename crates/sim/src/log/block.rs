@@ -1,14 +1,14 @@
-//! Requests in a piece of a log: fields by their place in the text, nothing copied.
+//! A parsed chunk of a log. Its values are ranges of the text, so that nothing is copied.
 
 use tidegate::{Attributes, Timestamp};
 
 use super::field_names::LogFieldNames;
 use super::time::read_time;
 
-/// A piece of a log, parsed.
+/// A chunk of a log, parsed into rows.
 #[derive(Debug)]
 pub(super) struct LogBlock {
-    /// Which of several files it belongs to.
+    /// The index of its file.
     pub(super) file: usize,
     text: Vec<u8>,
     /// Values that could not be used as they stand in the text.
@@ -19,7 +19,7 @@ pub(super) struct LogBlock {
     pub(super) rows: Vec<LogRow>,
     /// Lines that are not requests.
     pub(super) malformed: u64,
-    /// The first of those.
+    /// The first of these lines.
     pub(super) examples: Vec<LogLineFault>,
     /// How many rows have each wanted attribute.
     pub(super) present: Vec<u64>,
@@ -39,6 +39,7 @@ pub(super) struct LogLineFault {
     pub(super) why: &'static str,
 }
 
+/// Where a value is, in the text of the block or in `extra`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ValueRange {
     start: u32,
@@ -47,12 +48,12 @@ struct ValueRange {
 
 impl ValueRange {
     const ABSENT: Self = Self { start: u32::MAX, length: 0 };
-    /// Marks what is in `extra`.
+    /// Set in `start` if the value is in `extra`.
     const IN_EXTRA: u32 = 1 << 31;
 }
 
 impl LogBlock {
-    /// Parses lines with `parse`, which fills a row, or says why it cannot.
+    /// Parses lines with `parse`, which fills a row or returns why it cannot.
     pub(super) fn parse(
         names: &LogFieldNames,
         file: usize,
@@ -133,7 +134,7 @@ pub(super) struct LogRowBuilder<'b> {
 }
 
 impl LogRowBuilder<'_> {
-    /// A value. Nothing and `-` are how logs say that there is none.
+    /// Adds a value, unless it is empty or `-`, which logs write for a missing value.
     pub(super) fn put(&mut self, columns: &[u16], rank: u8, value: &[u8], found: LogValueOrigin) {
         if columns.is_empty() || value.is_empty() || value == b"-" {
             return;
@@ -160,7 +161,7 @@ impl LogRowBuilder<'_> {
         }
     }
 
-    /// The time, if the text gives one.
+    /// Sets the time, if the text is one.
     pub(super) fn put_time(&mut self, rank: u8, text: &[u8]) {
         if let Some(at) = read_time(text) {
             self.set_time(rank, at);
@@ -173,7 +174,7 @@ impl LogRowBuilder<'_> {
         }
     }
 
-    /// A path, perhaps with a query.
+    /// Adds a path, perhaps with a query.
     pub(super) fn put_target(&mut self, rank: u8, target: &[u8], found: LogValueOrigin) {
         let (path, query) = match memchr::memchr(b'?', target) {
             Some(at) => (target.get(..at), target.get(at + 1..)),
@@ -181,11 +182,11 @@ impl LogRowBuilder<'_> {
         };
         let (paths, queries) = (self.names.columns("path"), self.names.columns("query"));
         self.put(paths, rank, path.unwrap_or_default(), found);
-        // A query of its own is better than one that hangs on a path.
+        // A separate query field is preferred to the query of a path.
         self.put(queries, rank.saturating_add(100), query.unwrap_or_default(), found);
     }
 
-    /// `GET /x?y HTTP/1.1`.
+    /// Adds the parts of a request line: `GET /x?y HTTP/1.1`.
     pub(super) fn put_request(&mut self, request: &[u8], found: LogValueOrigin) {
         let mut words = request.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
@@ -209,7 +210,7 @@ pub(super) enum LogValueOrigin {
 /// `query`, `host`, `status`, `user_agent`, `user`, and any other name the log has.
 #[derive(Debug)]
 pub struct LogRequest<'a> {
-    /// When it was.
+    /// The time of the request.
     pub at: Timestamp,
     /// Its line, from one.
     pub line: u64,
@@ -229,5 +230,5 @@ impl Attributes for LogRequest<'_> {
 pub(super) const MOST_EXAMPLES: usize = 5;
 /// The longest line that can be a request.
 const MOST_LINE: usize = 64 << 10;
-/// What is taken from a whole request line is used only if nothing says it better.
+/// The rank of values from a request line: a field of their own has a lower one and is preferred.
 const REQUEST_LINE_RANK: u8 = 50;

@@ -1,17 +1,17 @@
-//! A log in pieces that end where a line ends.
+//! Reads a log in chunks of whole lines.
 
 use std::io::{self, Read};
 
-/// Splits what is read into pieces of about a megabyte.
+/// Splits a log into chunks of about a megabyte.
 pub(super) struct LogChunkReader<R> {
     reader: R,
-    /// The beginning of a line whose end is in the next piece.
+    /// The beginning of a line whose end is in the next chunk.
     carry: Vec<u8>,
     line: u64,
     is_over: bool,
 }
 
-/// Whole lines.
+/// Some whole lines of a log.
 pub(super) struct LogChunk {
     /// The number of the first line, from one.
     pub(super) line: u64,
@@ -19,7 +19,7 @@ pub(super) struct LogChunk {
 }
 
 impl LogChunk {
-    /// The lines before this one, and the others.
+    /// Splits the chunk into the lines before this one and the rest.
     pub(super) fn cut_before(mut self, line: u64) -> (Self, Self) {
         let before = line.saturating_sub(self.line);
         let ends = memchr::memchr_iter(b'\n', &self.text);
@@ -37,12 +37,12 @@ impl<R: Read> LogChunkReader<R> {
         Self { reader, carry: Vec::new(), line: 1, is_over: false }
     }
 
-    /// The line that comes next.
+    /// The number of the next line.
     pub(super) const fn line(&self) -> u64 {
         self.line
     }
 
-    /// The next piece; `None` at the end.
+    /// The next chunk; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<LogChunk>> {
         let mut text = std::mem::take(&mut self.carry);
         if !self.is_over {
@@ -56,7 +56,7 @@ impl<R: Read> LogChunkReader<R> {
         if !self.is_over {
             match memchr::memrchr(b'\n', &text) {
                 Some(at) => self.carry = text.split_off(at + 1),
-                // The rest of a line that is too long anyway.
+                // Drop the rest of the line: it is too long to be a request.
                 None => self.skip_line()?,
             }
         }

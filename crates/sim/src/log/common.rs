@@ -1,4 +1,4 @@
-//! The common and the combined log format.
+//! Parses the common and the combined log format.
 
 use super::block::{LogRowBuilder, LogValueOrigin};
 use super::time;
@@ -9,13 +9,13 @@ pub(super) fn parse(line: &[u8], fill: &mut LogRowBuilder<'_>) -> Result<(), &'s
     let names = fill.names;
     let (ip, rest) = word(line);
     let (_, rest) = word(rest);
-    // The user may contain spaces, so what counts is where the time begins.
+    // The user may contain spaces, so it ends where the time begins.
     let open = memchr::memchr(b'[', rest).ok_or("it has no [time]")?;
     let (user, rest) = rest.split_at_checked(open).ok_or("it has no [time]")?;
     let close = memchr::memchr(b']', rest).ok_or("its [time] does not end")?;
     let at = rest.get(1..close).and_then(time::common).ok_or("its [time] cannot be read")?;
     let rest = rest.get(close + 1..).unwrap_or_default();
-    let (request, rest) = quoted(rest).ok_or("it has no \"request\" behind the time")?;
+    let (request, rest) = quoted(rest).ok_or("it has no \"request\" after the time")?;
     fill.set_time(0, at);
     fill.put(names.columns("ip"), 0, ip, LogValueOrigin::InLine);
     fill.put(names.columns("user"), 0, user.trim_ascii(), LogValueOrigin::InLine);
@@ -33,14 +33,14 @@ pub(super) fn parse(line: &[u8], fill: &mut LogRowBuilder<'_>) -> Result<(), &'s
     Ok(())
 }
 
-/// The first word, and what follows it.
+/// The first word, and the rest.
 fn word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, b""))
 }
 
-/// What stands in quotes, and what follows it. A quote inside is escaped with a backslash.
+/// The text in quotes, and the rest. A quote inside is escaped with a backslash.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start().strip_prefix(b"\"")?;
     let mut from = 0;

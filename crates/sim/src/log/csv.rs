@@ -1,9 +1,9 @@
-//! Comma-separated values under a header line; also with semicolons or tabs.
+//! Parses values under a header line, separated by commas, semicolons or tabs.
 
 use super::block::{LogRowBuilder, LogValueOrigin};
 use super::field_names::{LogField, LogFieldNames};
 
-/// What the header line says.
+/// The delimiter of a file, and the field of each column.
 #[derive(Debug)]
 pub(super) struct CsvHeader {
     delimiter: u8,

@@ -1,11 +1,11 @@
-//! Which name in a log means which attribute of a request.
+//! Maps the names in a log to the attributes of a request.
 
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
-/// The attributes that are asked for, and what each name in a log means for them.
+/// The attributes to read from a log, and the field that each name in it stands for.
 #[derive(Debug)]
 pub(crate) struct LogFieldNames {
     wanted: Vec<Box<str>>,
@@ -15,10 +15,10 @@ pub(crate) struct LogFieldNames {
     columns: HashMap<&'static str, LogColumns, FixedState>,
 }
 
-/// Columns of a row in which one value belongs.
+/// The columns of a row that take the same value.
 pub(super) type LogColumns = SmallVec<[u16; 2]>;
 
-/// What a name means. If several names mean the same, the lowest rank counts.
+/// What a name in a log stands for. If several names stand for the same, the lowest rank counts.
 #[derive(Clone, Debug)]
 pub(super) enum LogField {
     /// The time.
@@ -83,7 +83,7 @@ impl LogFieldNames {
         self.wanted.iter().position(|wanted| **wanted == *name)
     }
 
-    /// The columns of an attribute, by our own name for it.
+    /// The columns of an attribute, by its name in `GROUPS`.
     pub(super) fn columns(&self, canonical: &str) -> &[u16] {
         self.columns.get(canonical).map(|columns| &columns[..]).unwrap_or_default()
     }
@@ -92,13 +92,13 @@ impl LogFieldNames {
         self.meanings.get(name)
     }
 
-    /// The meaning of a name among the attributes of a request, where policy names are used.
+    /// The field of a name in an `attributes` object, which uses the names of policies.
     pub(super) fn attribute_field(&self, name: &str) -> Option<&LogField> {
         self.own.get(name)
     }
 }
 
-/// The name of an attribute, and what nginx, Envoy, Caddy and others call it; the better ones first.
+/// The name of an attribute, and its names in nginx, Envoy, Caddy and others; the preferred ones first.
 /// A policy may use any of them.
 pub(super) const GROUPS: &[(&str, &[&str])] = &[
     (

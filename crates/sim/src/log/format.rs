@@ -1,4 +1,4 @@
-//! Which format a log has.
+//! The formats of logs, and how a log's format is detected.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::csv::CsvHeader;
 use super::field_names::LogFieldNames;
 use super::{common, json};
 
-/// How lines are written.
+/// The format of the lines of a log.
 ///
 /// ```
 /// use tidegate_sim::log::LogLineFormat;
@@ -63,7 +63,7 @@ impl fmt::Display for LogLineFormat {
     }
 }
 
-/// Everything that is needed to read lines.
+/// A format, with everything that is needed to parse its lines.
 #[derive(Debug)]
 pub(super) enum LogLayout {
     Common,
@@ -72,7 +72,7 @@ pub(super) enum LogLayout {
 }
 
 impl LogLayout {
-    /// Detected from the first lines, unless it is given.
+    /// Detects the layout from the first lines, unless the format is given.
     pub(super) fn detect(
         format: Option<LogLineFormat>,
         start: &[u8],
@@ -101,7 +101,7 @@ impl LogLayout {
         }
     }
 
-    /// Whether the first line that says anything is no request.
+    /// Whether the first line that is not empty is a header, not a request.
     pub(super) const fn has_header(&self) -> bool {
         matches!(self, Self::Csv(_))
     }
@@ -128,5 +128,5 @@ impl LogLayout {
     }
 }
 
-/// Lines at the start of a log that may be nonsense.
+/// How many lines at the start are searched for one of a known format.
 const DETECTION_LINES: usize = 20;

@@ -1,4 +1,4 @@
-//! Synthetic logs, for trying things out: the same for the same seed.
+//! Generates synthetic logs to try things out: the same log for the same seed.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -29,11 +29,11 @@ pub struct LogGenerator {
     pub lines: u64,
     /// The seed for everything random.
     pub seed: u64,
-    /// How they are written.
+    /// The format of the lines.
     pub format: LogLineFormat,
 }
 
-/// One request.
+/// One line of a generated log.
 struct GeneratedRequest {
     at: Timestamp,
     ip: [u8; 4],
@@ -61,15 +61,15 @@ impl LogGenerator {
         let mut line = String::new();
         for _ in 0..self.lines {
             let Some(arrival) = stream.next() else { break };
-            let hit = generate_request(arrival.at, arrival.source, &paths, &mut random);
+            let request = generate_request(arrival.at, arrival.source, &paths, &mut random);
             line.clear();
-            hit.write(self.format, &mut line);
+            request.write(self.format, &mut line);
             out.write_all(line.as_bytes())?;
         }
         out.flush()
     }
 
-    /// All lines in about a day.
+    /// The times and callers of all lines, spread over about a day.
     fn stream(&self) -> PoissonTraffic {
         let rate = (self.lines.max(1) as f64 / 86_400.0).max(0.01);
         let (days, shape) = (Span::from_days(4_000), RateShape::Diurnal(Span::from_days(1)));
@@ -99,7 +99,7 @@ fn generate_request(
             agent,
         };
     }
-    // One in fifty took a while, and is logged late.
+    // One request in fifty took longer, so its line is out of order.
     let late = if random.below(50) == 0 { random.below(3_000_000) } else { 0 };
     let mixed = SeededRandom::nth(0x1b, u64::from(source)).bits().to_le_bytes();
     let (method, path) = PATHS[paths.pick(random)];

@@ -1,4 +1,4 @@
-//! Where a log comes from: a file or a pipe, plain or compressed.
+//! The source of a log: a file, a pipe or memory, plain or compressed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -17,7 +17,7 @@ pub struct LogInput {
 }
 
 impl LogInput {
-    /// A file.
+    /// Opens a file.
     ///
     /// # Errors
     ///
@@ -26,11 +26,11 @@ impl LogInput {
         let name = path.display().to_string();
         let open = |name: &str| {
             let file = File::open(path)?;
-            let about = file.metadata()?;
-            if about.is_dir() {
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
                 return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
             }
-            let length = about.is_file().then_some(about.len());
+            let length = metadata.is_file().then_some(metadata.len());
             Ok(Self { name: name.to_owned(), reader: Box::new(file), length })
         };
         open(&name).map_err(|error| LogReadError::Open { name, error })
@@ -48,7 +48,7 @@ impl LogInput {
         Self { name: name.into(), reader: Box::new(Cursor::new(bytes)), length }
     }
 
-    /// What it is called.
+    /// The name of the file, or of another source.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -58,14 +58,14 @@ impl LogInput {
         self.length
     }
 
-    /// How it begins, unpacked. What was looked at is still there to be read.
+    /// The beginning of the log, unpacked. It can still be read afterwards.
     pub(super) fn preview(&mut self) -> Vec<u8> {
         let mut packed = Vec::new();
-        // If this fails, so will reading it, which says so.
+        // If this fails, reading the log fails too and reports the error.
         let _ = self.reader.by_ref().take(PREVIEW_BYTES).read_to_end(&mut packed);
         let mut start = Vec::new();
         match packed.starts_with(&GZIP) {
-            // It ends in the middle, which is no mistake here.
+            // The archive is cut off in the middle, so an error is expected here.
             true => drop(MultiGzDecoder::new(&*packed).take(PREVIEW_BYTES).read_to_end(&mut start)),
             false => start.clone_from(&packed),
         }
@@ -74,7 +74,7 @@ impl LogInput {
         start
     }
 
-    /// Unpacked, where it is packed; `progress` is told what was read.
+    /// Reads the log, unpacked if it is compressed, and adds what was read to `progress`.
     pub(super) fn into_reader<'p>(
         self,
         progress: &'p WorkProgress,
@@ -97,12 +97,12 @@ impl std::fmt::Debug for LogInput {
     }
 }
 
-/// How gzip begins.
+/// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Enough for many lines.
 const PREVIEW_BYTES: u64 = 64 << 10;
 
-/// Reports how much was read.
+/// A reader that adds what was read to a progress.
 struct ProgressReader<'p, R> {
     reader: R,
     progress: &'p WorkProgress,

@@ -1,4 +1,4 @@
-//! A JSON object on each line: nginx's, Envoy's, Caddy's and our own gateway's.
+//! Parses logs with a JSON object on each line, as nginx, Envoy, Caddy and our gateway write them.
 
 use std::fmt::{self, Write as _};
 
@@ -80,7 +80,7 @@ impl<'n> Visitor<'_> for LogJsonName<'n> {
     }
 }
 
-/// A member whose name means something.
+/// A member whose name stands for a field.
 struct LogJsonMember<'f, 'b> {
     fill: &'f mut LogRowBuilder<'b>,
     meaning: &'b LogField,
@@ -141,7 +141,7 @@ impl<'de> Visitor<'de> for LogJsonMember<'_, '_> {
         Ok(())
     }
 
-    /// A fraction is a time in seconds, or nothing that a policy compares.
+    /// A fraction is a time in seconds, or a value that policies do not compare.
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
         match self.meaning {
             LogField::Time(rank) if (0.0..1e11).contains(&value) => {

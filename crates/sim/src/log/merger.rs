@@ -1,4 +1,4 @@
-//! Several files as one log: pieces of them, in the order of their times.
+//! Merges several files into one log: their chunks, in the order of their times.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -18,51 +18,54 @@ use crate::report::clip;
 pub(super) struct MergeSettings<'m> {
     pub(super) names: &'m LogFieldNames,
     pub(super) format: Option<LogLineFormat>,
-    /// How far ahead of the others a piece may reach: lines are put in order later.
+    /// How far ahead of the other files a chunk may reach: lines are sorted later.
     pub(super) ahead: Span,
     pub(super) progress: &'m WorkProgress,
 }
 
-/// Files, as far as they were read.
+/// Reads several files in turn, the one that is furthest behind first.
 pub(super) struct LogMerger<'m> {
     settings: MergeSettings<'m>,
     files: Vec<LogFileCursor<'m>>,
-    /// What was found.
+    /// The formats of the files that were opened so far.
     pub(super) formats: Vec<LogLineFormat>,
-    /// Whether a piece had to wait for others.
+    /// Whether a chunk had to wait for other files.
     pub(super) has_merged: bool,
 }
 
-/// A piece of one of them.
+/// A chunk of one of the files.
 pub(super) struct LogFileChunk {
     pub(super) file: usize,
     pub(super) layout: Arc<LogLayout>,
     pub(super) chunk: LogChunk,
 }
 
-/// A file that is not at its end.
+/// A file that was not read to its end yet.
 struct LogFileCursor<'m> {
     number: usize,
     name: String,
-    /// When what comes next was, or not much earlier. Unknown if there are no requests.
+    /// The time of its next request, or a little earlier. Unknown if there are no requests.
     from: Option<Timestamp>,
-    /// Until it is opened: then others may be over, and closed.
+    /// Set until the file is opened, which is late so that earlier files are closed by then.
     input: Option<LogInput>,
     chunks: Option<LogChunkReader<Box<dyn Read + Send + 'm>>>,
     layout: Option<Arc<LogLayout>>,
     held: Option<HeldChunk>,
 }
 
-/// What was read, and is later than what others have.
+/// Lines that were read but are later than those of other files.
 struct HeldChunk {
     chunk: LogChunk,
-    /// Its requests, from here on.
+    /// The remaining requests of the chunk.
     rows: std::iter::Peekable<std::vec::IntoIter<LogRow>>,
 }
 
 impl<'m> LogMerger<'m> {
-    /// Of files that begin at these times.
-    pub(super) fn new(inputs: Vec<(Option<Timestamp>, LogInput)>, how: MergeSettings<'m>) -> Self {
+    /// Merges files that begin at these times.
+    pub(super) fn new(
+        inputs: Vec<(Option<Timestamp>, LogInput)>,
+        settings: MergeSettings<'m>,
+    ) -> Self {
         let file =
             |(number, (from, input)): (usize, (Option<Timestamp>, LogInput))| LogFileCursor {
                 number,
@@ -74,10 +77,10 @@ impl<'m> LogMerger<'m> {
                 held: None,
             };
         let files = inputs.into_iter().enumerate().map(file).collect();
-        Self { settings: how, files, formats: Vec::new(), has_merged: false }
+        Self { settings, files, formats: Vec::new(), has_merged: false }
     }
 
-    /// The next piece, of the file that is furthest behind; `None` at the end of all.
+    /// The next chunk, of the file that is furthest behind; `None` at the end of all files.
     pub(super) fn next(&mut self) -> Result<Option<LogFileChunk>, LogReadError> {
         let behind = |file: &&LogFileCursor<'_>| (file.from.is_none(), file.from, file.number);
         while let Some(number) = self.files.iter().min_by_key(behind).map(|file| file.number) {
@@ -88,10 +91,10 @@ impl<'m> LogMerger<'m> {
                 break;
             };
             let is_new = file.layout.is_none();
-            if let Some(piece) = file.next(self.settings, until)? {
-                self.formats.extend(is_new.then(|| piece.layout.format()));
+            if let Some(chunk) = file.next(self.settings, until)? {
+                self.formats.extend(is_new.then(|| chunk.layout.format()));
                 self.has_merged |= file.held.is_some();
-                return Ok(Some(piece));
+                return Ok(Some(chunk));
             }
             self.files.retain(|file| file.number != number);
         }
@@ -100,27 +103,27 @@ impl<'m> LogMerger<'m> {
 }
 
 impl<'m> LogFileCursor<'m> {
-    /// The next piece, and nothing in it that is later than this.
+    /// The next chunk, up to this time.
     fn next(
         &mut self,
-        how: MergeSettings<'m>,
+        settings: MergeSettings<'m>,
         until: Option<Timestamp>,
     ) -> Result<Option<LogFileChunk>, LogReadError> {
         let held = match self.held.take() {
             Some(held) => Some(held),
-            None => self.read(how)?.map(|chunk| HeldChunk::new(chunk, Vec::new())),
+            None => self.read(settings)?.map(|chunk| HeldChunk::new(chunk, Vec::new())),
         };
         let (Some(held), Some(layout)) = (held, self.layout.clone()) else { return Ok(None) };
         let (chunk, rest) = match until {
-            Some(until) => self.split(how, held, until, &layout),
+            Some(until) => self.split(settings, held, until, &layout),
             None => (held.chunk, None),
         };
         self.held = rest;
         Ok(Some(LogFileChunk { file: self.number, layout, chunk }))
     }
 
-    /// The next lines, in a format that is known by then.
-    fn read(&mut self, how: MergeSettings<'m>) -> Result<Option<LogChunk>, LogReadError> {
+    /// The next lines. The first ones determine the layout.
+    fn read(&mut self, settings: MergeSettings<'m>) -> Result<Option<LogChunk>, LogReadError> {
         let name = &self.name;
         let fail = |line: u64, error| LogReadError::Read {
             name: name.clone(),
@@ -128,7 +131,7 @@ impl<'m> LogFileCursor<'m> {
             error,
         };
         if let Some(input) = self.input.take() {
-            let reader = input.into_reader(how.progress).map_err(|error| fail(1, error))?;
+            let reader = input.into_reader(settings.progress).map_err(|error| fail(1, error))?;
             self.chunks = Some(LogChunkReader::new(reader));
         }
         let Some(chunks) = &mut self.chunks else { return Ok(None) };
@@ -137,31 +140,31 @@ impl<'m> LogFileCursor<'m> {
                 if chunk.text.trim_ascii().is_empty() {
                     continue;
                 }
-                self.layout = Some(Arc::new(detect_layout(name, how, &mut chunk)?));
+                self.layout = Some(Arc::new(detect_layout(name, settings, &mut chunk)?));
             }
             return Ok(Some(chunk));
         }
         Ok(None)
     }
 
-    /// Lines up to this time, and those after it. What is told of the file's time is the time of the
-    /// latter.
+    /// Splits a chunk into the lines up to this time and the rest. The rest determines the file's
+    /// next time.
     fn split(
         &mut self,
-        how: MergeSettings<'_>,
+        settings: MergeSettings<'_>,
         mut held: HeldChunk,
         until: Timestamp,
         layout: &LogLayout,
     ) -> (LogChunk, Option<HeldChunk>) {
         if held.rows.len() == 0 {
-            let last = rows_in_text(how.names, layout, last_lines(&held.chunk.text))
+            let last = rows_in_text(settings.names, layout, last_lines(&held.chunk.text))
                 .last()
-                .map(|it| it.at);
+                .map(|row| row.at);
             if last.is_none_or(|last| last <= until) {
                 self.from = self.from.max(last);
                 return (held.chunk, None);
             }
-            let rows = rows_in_chunk(how.names, layout, &held.chunk);
+            let rows = rows_in_chunk(settings.names, layout, &held.chunk);
             held = HeldChunk::new(held.chunk, rows);
         }
         let mut last = None;
@@ -184,7 +187,7 @@ impl HeldChunk {
     }
 }
 
-/// When the first request of a file was, by how it begins.
+/// The time of the first request, given the beginning of a file.
 pub(super) fn first_time(
     names: &LogFieldNames,
     format: Option<LogLineFormat>,
@@ -205,7 +208,7 @@ fn rows_in_chunk(names: &LogFieldNames, layout: &LogLayout, chunk: &LogChunk) ->
     LogBlock::parse(names, 0, chunk.line, chunk.text.clone(), parse).rows
 }
 
-/// The last of these lines.
+/// The last few of these lines.
 fn last_lines(text: &[u8]) -> &[u8] {
     let end = text.get(text.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default();
     match memchr::memchr(b'\n', end) {
@@ -214,13 +217,13 @@ fn last_lines(text: &[u8]) -> &[u8] {
     }
 }
 
-/// What the first piece says. A line of names is blanked, so that line numbers stay right.
+/// Detects the layout from the first chunk. A header is blanked, so that line numbers stay right.
 fn detect_layout(
     name: &str,
-    how: MergeSettings<'_>,
+    settings: MergeSettings<'_>,
     chunk: &mut LogChunk,
 ) -> Result<LogLayout, LogReadError> {
-    let layout = LogLayout::detect(how.format, &chunk.text, how.names);
+    let layout = LogLayout::detect(settings.format, &chunk.text, settings.names);
     let Some(layout) = layout else {
         let start = chunk.text.trim_ascii_start();
         let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();

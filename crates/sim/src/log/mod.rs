@@ -1,4 +1,4 @@
-//! Access logs of any size: read in bounded memory, parsed in parallel, handed on in order.
+//! Access logs of any size: read in bounded memory, parsed in parallel, passed on in order.
 //!
 //! A line that cannot be read is counted and never fatal. Fields are borrowed from the text; no
 //! line allocates.
@@ -40,7 +40,7 @@ pub enum LogReadError {
         /// Why.
         error: io::Error,
     },
-    /// It stops in the middle, as a damaged archive does.
+    /// Reading it failed in the middle, as for a damaged archive.
     #[error("cannot read {name} after line {line}: {error}")]
     Read {
         /// The file's name.
@@ -53,12 +53,12 @@ pub enum LogReadError {
     /// The format of its lines is unknown.
     #[error(
         "{name}: cannot tell the format from \"{start}\"; expected common or combined log lines, JSON \
-         objects, or CSV with a line of names of which one is a time (see --format)"
+         objects, or CSV with a header line that names a time (see --format)"
     )]
     UnknownFormat {
         /// The file's name.
         name: String,
-        /// How it begins, in a form that can be shown.
+        /// How it begins, escaped for a terminal.
         start: String,
     },
     /// It contains no request.

@@ -14,7 +14,7 @@ use super::reorder_buffer::ReorderBuffer;
 use super::{LogInput, LogReadError, LogSummary};
 use crate::WorkProgress;
 
-/// How a log is read.
+/// Reads logs, and passes their requests on in order.
 ///
 /// ```
 /// use tidegate::Attributes;
@@ -23,11 +23,11 @@ use crate::WorkProgress;
 ///
 /// let line = r#"9.9.9.9 - eve [10/Oct/2000:13:55:36 -0700] "GET /a?b=c HTTP/1.1" 200 5"#;
 /// let reader = LogReader::new(["ip", "path"]);
-/// let reading = reader.read(vec![LogInput::bytes("access.log", line)], &WorkProgress::default(), |request| {
+/// let summary = reader.read(vec![LogInput::bytes("access.log", line)], &WorkProgress::default(), |request| {
 ///     assert_eq!(request.attribute("ip"), Some(&b"9.9.9.9"[..]));
 ///     assert_eq!(request.attribute("path"), Some(&b"/a"[..]));
 /// })?;
-/// assert_eq!(reading.requests, 1);
+/// assert_eq!(summary.requests, 1);
 /// # Ok::<(), tidegate_sim::log::LogReadError>(())
 /// ```
 #[derive(Debug)]
@@ -44,32 +44,32 @@ impl LogReader {
     /// How long a request may take by default.
     pub const DEFAULT_SLACK: Span = Span::from_secs(30);
 
-    /// Reads these attributes. Others are not even looked at.
+    /// Reads these attributes, and skips all others.
     pub fn new<'a>(wanted: impl IntoIterator<Item = &'a str>) -> Self {
         Self { names: LogFieldNames::new(wanted), format: None, slack: Self::DEFAULT_SLACK }
     }
 
-    /// Reads this format, whatever it looks like.
+    /// Reads this format instead of detecting it.
     #[must_use]
     pub fn format(self, format: Option<LogLineFormat>) -> Self {
         Self { format, ..self }
     }
 
-    /// How late a line may come and still be put in order. Also the longest that requests take,
-    /// since servers write a line at the end of one.
+    /// How late a line may come and still be sorted. Servers write a line at the end of a request, so
+    /// this should be as long as the longest request.
     #[must_use]
     pub fn slack(self, slack: Span) -> Self {
         Self { slack, ..self }
     }
 
-    /// Hands every request to `each`, in the order of their times. Several files are read in the order
+    /// Passes every request to `each`, in the order of their times. Several files are read in the order
     /// of their first requests, however they are given, since `access.log*` is not that order; and
     /// where they overlap, they are merged.
     ///
     /// # Errors
     ///
-    /// When a file stops to be readable, or is in no known format. What was read before has been
-    /// handed on.
+    /// If a file cannot be read to its end, or its format is unknown. The requests before that have
+    /// been passed on.
     pub fn read(
         &self,
         inputs: Vec<LogInput>,
@@ -77,8 +77,8 @@ impl LogReader {
         each: impl FnMut(&LogRequest<'_>),
     ) -> Result<LogSummary, LogReadError> {
         let (inputs, is_other_order) = self.sort_by_first_request(inputs);
-        let files: Vec<String> = inputs.iter().map(|(_, it)| it.name().to_owned()).collect();
-        if let Some(total) = inputs.iter().map(|(_, it)| it.length()).sum::<Option<u64>>() {
+        let files: Vec<String> = inputs.iter().map(|(_, input)| input.name().to_owned()).collect();
+        if let Some(total) = inputs.iter().map(|(_, input)| input.length()).sum::<Option<u64>>() {
             progress.add_expected(total);
         }
         let ahead = Span::from_micros(self.slack.as_micros() / 2);
@@ -93,27 +93,27 @@ impl LogReader {
                 from.push(blocks);
             }
             let reader = scope.spawn(move || Self::distribute(merge, &to));
-            let mut reading = self.emit_in_order(&from, &files, each);
-            // Threads that still read find nobody to hand it to.
+            let mut summary = self.emit_in_order(&from, &files, each);
+            // Threads that are still reading fail to send, and end.
             drop(from);
-            let split = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (reading.formats, reading.has_merged) = split?;
+            let merged = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (summary.formats, summary.has_merged) = merged?;
             if is_other_order {
-                reading.order = files;
+                summary.order = files;
             }
-            Ok(reading)
+            Ok(summary)
         })
     }
 
-    /// Sorted by their first requests, and whether that is another order. Files without any come
-    /// last.
+    /// Sorts files by their first requests, and returns whether that changed their order. Files
+    /// without requests come last.
     fn sort_by_first_request(
         &self,
         mut inputs: Vec<LogInput>,
     ) -> (Vec<(Option<Timestamp>, LogInput)>, bool) {
         let is_one = inputs.len() == 1;
         let begin = |(place, mut input): (usize, LogInput)| {
-            // A single one has nobody to be compared with.
+            // A single file needs no comparison.
             let start = if is_one { Vec::new() } else { input.preview() };
             let first = first_time(&self.names, self.format, &start);
             (place, (first, input))
@@ -124,7 +124,7 @@ impl LogReader {
         (all.into_iter().map(|(_, input)| input).collect(), is_other)
     }
 
-    /// A parser, and both ends of its queues. They are short: what is in progress is bounded.
+    /// A parser, and the ends of its two queues, which are short so that memory is bounded.
     fn new_parser(&self) -> (SyncSender<LogFileChunk>, Receiver<LogBlock>, impl FnOnce() + Send) {
         let (work_in, work) = sync_channel::<LogFileChunk>(PARSER_QUEUE);
         let (blocks, blocks_out) = sync_channel(PARSER_QUEUE);
@@ -143,15 +143,15 @@ impl LogReader {
         (work_in, blocks_out, run)
     }
 
-    /// Deals pieces out in turn, so that they can be collected in turn.
+    /// Sends chunks to the parsers in turn, so that blocks can be received in turn.
     fn distribute(
         mut merge: LogMerger<'_>,
         parsers: &[SyncSender<LogFileChunk>],
     ) -> Result<MergeSummary, LogReadError> {
         let mut turns = parsers.iter().cycle();
-        while let Some(piece) = merge.next()? {
-            // Nobody takes it any more if the caller has gone.
-            if turns.next().is_none_or(|parser| parser.send(piece).is_err()) {
+        while let Some(chunk) = merge.next()? {
+            // Sending fails if the caller has stopped.
+            if turns.next().is_none_or(|parser| parser.send(chunk).is_err()) {
                 break;
             }
         }
@@ -165,7 +165,7 @@ impl LogReader {
         mut each: impl FnMut(&LogRequest<'_>),
     ) -> LogSummary {
         let names = &self.names;
-        let mut reading = LogSummary::default();
+        let mut summary = LogSummary::default();
         let mut present = vec![0_u64; names.attributes().len()];
         let mut reorder = ReorderBuffer::new(self.slack);
         let mut decide = |(at, (block, row)): (Timestamp, (Arc<LogBlock>, usize))| {
@@ -177,7 +177,7 @@ impl LogReader {
             if number % HELD_BLOCKS == HELD_BLOCKS - 1 {
                 reorder.take_stale().into_iter().for_each(&mut decide);
             }
-            reading.add_block(&block, files);
+            summary.add_block(&block, files);
             present.iter_mut().zip(&block.present).for_each(|(sum, count)| *sum += count);
             let block = Arc::new(block);
             for (index, row) in block.rows.iter().enumerate() {
@@ -190,18 +190,18 @@ impl LogReader {
         while let Some(next) = reorder.pop() {
             decide(next);
         }
-        (reading.late, reading.ahead) = (reorder.late, reorder.ahead);
-        reading.attributes =
+        (summary.late, summary.ahead) = (reorder.late, reorder.ahead);
+        summary.attributes =
             names.attributes().iter().map(ToString::to_string).zip(present).collect();
-        reading
+        summary
     }
 }
 
-/// As many as there are cores besides the one that decides.
+/// One for each core, except for the one that decides; at most four.
 fn parser_count() -> usize {
     thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).clamp(1, 4)
 }
 
 const PARSER_QUEUE: usize = 2;
-/// After this many blocks of about a megabyte, nothing of a block is held any more.
+/// After this many blocks of about a megabyte, no row of a block is held any more.
 const HELD_BLOCKS: usize = 48;

@@ -1,4 +1,4 @@
-//! Puts lines that come slightly out of order in order.
+//! Sorts lines that are slightly out of order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,11 +16,11 @@ pub(super) struct ReorderBuffer<T> {
     newest: Timestamp,
     released: Timestamp,
     sequence: u64,
-    /// What was pushed since this number is still fresh.
+    /// Entries with at least this number are fresh.
     fresh_from: u64,
-    /// How many came too late.
+    /// How many lines came too late.
     pub(super) late: u64,
-    /// How many were so far ahead of all others that it was impossible to wait for their time.
+    /// How many lines were too far ahead of all others to wait for their time.
     pub(super) ahead: u64,
 }
 
@@ -52,7 +52,7 @@ impl<T> ReorderBuffer<T> {
         self.sequence += 1;
     }
 
-    /// The next one that nothing can come before any more.
+    /// The next line, if no earlier one is expected any more.
     pub(super) fn pop_ready(&mut self) -> Option<(Timestamp, T)> {
         let Reverse(first) = self.held.peek()?;
         if first.at + self.slack <= self.newest || self.held.len() > MOST_HELD {
@@ -61,8 +61,8 @@ impl<T> ReorderBuffer<T> {
         None
     }
 
-    /// Takes out what has been held since before the last call, and forgets that there were such
-    /// times: a line with a wrong clock keeps the text around it alive, and is not worth that.
+    /// Takes out the lines that were already held at the last call, and forgets their times. A line
+    /// from a wrong clock would otherwise keep the text around it in memory.
     pub(super) fn take_stale(&mut self) -> Vec<(Timestamp, T)> {
         let since = std::mem::replace(&mut self.fresh_from, self.sequence);
         let is_fresh = |Reverse(held): &Reverse<ReorderEntry<T>>| held.sequence >= since;
@@ -74,7 +74,7 @@ impl<T> ReorderBuffer<T> {
         stale.into_iter().map(|Reverse(held)| (self.released, held.item)).collect()
     }
 
-    /// The next one, at the end.
+    /// The next line, whether or not an earlier one may follow.
     pub(super) fn pop(&mut self) -> Option<(Timestamp, T)> {
         let Reverse(ReorderEntry { at, item, .. }) = self.held.pop()?;
         self.released = self.released.max(at);

@@ -1,4 +1,4 @@
-//! What there is to know about a log that was read.
+//! The summary of a log that was read.
 
 use std::fmt;
 
@@ -9,34 +9,34 @@ use super::block::{LogBlock, MOST_EXAMPLES};
 use super::format::LogLineFormat;
 use crate::report::{clip, counted};
 
-/// What was read.
+/// What a log contained, and how it was read.
 #[derive(Clone, Debug, Default)]
 pub struct LogSummary {
     /// Lines that are requests.
     pub requests: u64,
-    /// Lines that are not.
+    /// Lines that are not requests.
     pub malformed: u64,
-    /// The first of those.
+    /// The first of these lines.
     pub examples: Vec<MalformedLine>,
-    /// Requests that came later than could be put in order.
+    /// Requests that came too late to be sorted.
     pub late: u64,
-    /// Requests that were too far ahead of their time to wait for it.
+    /// Requests whose time was too far ahead to wait for it.
     pub ahead: u64,
     /// The earliest request.
     pub first: Option<Timestamp>,
     /// The latest request.
     pub last: Option<Timestamp>,
-    /// The files in the order in which they were read, if they were given in another.
+    /// The files in the order in which they were read, if they were given in another order.
     pub order: Vec<String>,
     /// Whether files overlap, and were merged.
     pub has_merged: bool,
-    /// Formats that were found, by file.
+    /// The detected formats, by file.
     pub formats: Vec<LogLineFormat>,
-    /// How many requests had each attribute that was asked for.
+    /// How many requests had each of the requested attributes.
     pub attributes: Vec<(String, u64)>,
 }
 
-/// A line that is no request.
+/// A line that is not a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MalformedLine {
     /// The file.
@@ -48,7 +48,7 @@ pub struct MalformedLine {
 }
 
 impl LogSummary {
-    /// Records a piece of one of the files.
+    /// Adds a block of one of the files.
     pub(super) fn add_block(&mut self, block: &LogBlock, files: &[String]) {
         self.requests += block.rows.len() as u64;
         self.malformed += block.malformed;
@@ -65,18 +65,18 @@ impl LogSummary {
         }
     }
 
-    /// What was read, if that is anything.
+    /// Returns the summary, if there is any request.
     ///
     /// # Errors
     ///
-    /// When no line is a request.
+    /// If no line is a request.
     pub(crate) fn require_requests(self) -> Result<Self, LogReadError> {
         if self.requests > 0 {
             return Ok(self);
         }
         let example = self.examples.first().map(|example| {
             let lines = counted(self.malformed, "line");
-            format!("of {lines} none is one; {example}")
+            format!("none of {lines} is one; {example}")
         });
         Err(LogReadError::NoRequest { example })
     }

@@ -1,8 +1,8 @@
-//! Times as logs write them.
+//! Reads the times in logs.
 
 use tidegate::Timestamp;
 
-/// Any of the forms below; `None` if it is none of them.
+/// Reads a time in any of the forms below; `None` for anything else.
 pub(super) fn read_time(text: &[u8]) -> Option<Timestamp> {
     let text = text.trim_ascii();
     let text = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
@@ -73,7 +73,7 @@ fn moment(year: u64, month: u64, day: u64, clock: &[u8], offset: i64) -> Option<
     u64::try_from(seconds).ok().map(Timestamp::from_secs)
 }
 
-/// `.123456`, and what follows it; digits after the sixth do not count.
+/// `.123456`, and the rest; digits after the sixth are ignored.
 fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     let [b'.' | b',', digits @ ..] = text else { return Some((0, text)) };
     let length = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());

@@ -1,4 +1,4 @@
-//! Two configurations side by side: who is affected by one and not by the other.
+//! Compares two configurations: which requests only one of them denies.
 
 use tidegate_core::Fingerprint;
 
@@ -7,18 +7,18 @@ use super::run::{ReplayOutcome, ReplayRun, caller_label};
 use crate::log::LogRequest;
 use crate::sketch::{DistinctSketch, FrequentSketch};
 
-/// What would change.
+/// What would change with the new configuration.
 #[derive(Debug)]
 pub struct ReplayChanges {
-    /// Requests that would be denied, and currently are not.
+    /// Requests that would be denied but currently are not.
     pub newly_denied: u64,
-    /// Requests that would be allowed, and currently are not.
+    /// Requests that would be allowed but currently are not.
     pub newly_allowed: u64,
-    /// Keys of requests that would be denied, and currently are not.
+    /// Keys of the newly denied requests.
     pub keys: DistinctSketch,
-    /// The most frequent of them.
+    /// The most frequent of these keys.
     pub(super) top: FrequentSketch<(usize, Fingerprint)>,
-    /// The most frequent keys that are currently denied and no longer would be.
+    /// The most frequent keys of the newly allowed requests.
     pub(super) relieved: FrequentSketch<(usize, Fingerprint)>,
 }
 
@@ -38,22 +38,22 @@ impl ReplayChanges {
     pub(super) fn record<C: ReplayLimiter>(
         &mut self,
         new: &ReplayRun<C>,
-        ruling: &ReplayOutcome,
+        outcome: &ReplayOutcome,
         old: &ReplayRun<C>,
-        was: &ReplayOutcome,
+        old_outcome: &ReplayOutcome,
         request: &LogRequest<'_>,
     ) {
-        match (ruling.allowed, was.allowed) {
+        match (outcome.allowed, old_outcome.allowed) {
             (false, true) => {
                 self.newly_denied += 1;
-                for (number, subject) in &ruling.denying {
+                for (number, subject) in &outcome.denying {
                     self.keys.add(subject.high() ^ *number as u64);
                 }
-                count_callers(&mut self.top, new, ruling, request);
+                count_callers(&mut self.top, new, outcome, request);
             }
             (true, false) => {
                 self.newly_allowed += 1;
-                count_callers(&mut self.relieved, old, was, request);
+                count_callers(&mut self.relieved, old, old_outcome, request);
             }
             _ => {}
         }
@@ -62,12 +62,12 @@ impl ReplayChanges {
 
 fn count_callers<C: ReplayLimiter>(
     top: &mut FrequentSketch<(usize, Fingerprint)>,
-    side: &ReplayRun<C>,
-    ruling: &ReplayOutcome,
+    run: &ReplayRun<C>,
+    outcome: &ReplayOutcome,
     request: &LogRequest<'_>,
 ) {
-    for (number, subject) in &ruling.denying {
-        if let Some(policy) = side.plan().policies().get(*number) {
+    for (number, subject) in &outcome.denying {
+        if let Some(policy) = run.plan().policies().get(*number) {
             top.add((*number, *subject), || caller_label(policy, request));
         }
     }

@@ -1,4 +1,4 @@
-//! Who decides, at the time of a log.
+//! The limiter of a replay, which decides at the times of a log.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use tidegate::{
     Decision, ManualClock, MemoryStats, MemoryStore, Plan, PlanLimiter, RequestCharges, Timestamp,
 };
 
-/// Decides by a plan at given times.
+/// A limiter that decides by a plan, at given times.
 pub trait ReplayLimiter {
     /// The plan.
     fn plan(&self) -> &Arc<Plan>;
 
-    /// Decides what is owed at this time, which is never earlier than the previous one.
-    fn decide(&self, owed: &RequestCharges<'_>, at: Timestamp) -> Decision;
+    /// Decides these charges at this time, which is never earlier than the previous one.
+    fn decide(&self, charges: &RequestCharges<'_>, at: Timestamp) -> Decision;
 
     /// What the store holds, if it is in this process.
     fn stats(&self) -> Option<MemoryStats> {
@@ -22,7 +22,7 @@ pub trait ReplayLimiter {
     }
 }
 
-/// By the embedded store.
+/// A replay limiter with the embedded store.
 #[derive(Debug)]
 pub struct MemoryReplayLimiter {
     plan: Arc<Plan>,
@@ -31,7 +31,7 @@ pub struct MemoryReplayLimiter {
 }
 
 impl MemoryReplayLimiter {
-    /// Bounded so that two of these fit into half a gigabyte.
+    /// Its memory is bounded so that two of them fit into half a gigabyte.
     pub fn new(plan: Plan) -> Self {
         let clock = ManualClock::default();
         let store = MemoryStore::builder()
@@ -49,12 +49,12 @@ impl ReplayLimiter for MemoryReplayLimiter {
         &self.plan
     }
 
-    fn decide(&self, owed: &RequestCharges<'_>, at: Timestamp) -> Decision {
+    fn decide(&self, charges: &RequestCharges<'_>, at: Timestamp) -> Decision {
         self.clock.set(at);
-        let mut decision = pin!(self.limiter.decide(owed));
+        let mut decision = pin!(self.limiter.decide(charges));
         let mut context = Context::from_waker(Waker::noop());
         loop {
-            // A store in this process answers at once.
+            // A store in this process answers immediately.
             if let Poll::Ready(decision) = decision.as_mut().poll(&mut context) {
                 return decision;
             }

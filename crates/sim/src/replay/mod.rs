@@ -20,7 +20,7 @@ use tidegate_policy::KeyHasher;
 use crate::WorkProgress;
 use crate::log::{LogInput, LogReadError, LogReader, LogSummary};
 
-/// A configuration, and optionally the current one to compare it with.
+/// A replay of a configuration, and optionally of the current one to compare it with.
 ///
 /// ```
 /// use tidegate::config::PolicySource;
@@ -41,14 +41,14 @@ pub struct LogReplay {
     old: Option<ReplayRun<MemoryReplayLimiter>>,
 }
 
-/// What would have happened.
+/// The results of a replay.
 #[derive(Debug)]
 pub struct ReplayFindings {
     /// About the log itself.
     pub log_summary: LogSummary,
-    /// Under the configuration.
+    /// The results of the configuration.
     pub new: ReplayRun<MemoryReplayLimiter>,
-    /// Under the one it is compared with, and what differs.
+    /// The results of the current configuration, and the differences.
     pub old: Option<(ReplayRun<MemoryReplayLimiter>, ReplayChanges)>,
 }
 
@@ -56,7 +56,7 @@ pub struct ReplayFindings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// It is wrong.
+    /// It is invalid.
     #[error(transparent)]
     InvalidConfig(#[from] FileProblems),
     /// Its limits are not on attributes of requests.
@@ -68,16 +68,16 @@ pub enum ReplayError {
 }
 
 impl LogReplay {
-    /// Loads what users wrote.
+    /// Loads the configuration, and the current one if it is given.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All problems of a configuration.
     pub fn load(new: &PolicySource, old: Option<&PolicySource>) -> Result<Self, ReplayError> {
         Ok(Self { new: load_run(new)?, old: old.map(load_run).transpose()? })
     }
 
-    /// Reads the log. `set_up` may choose how.
+    /// Reads the log and decides its requests. `set_up` configures the reader.
     ///
     /// # Errors
     ///
@@ -93,23 +93,23 @@ impl LogReplay {
             self.new.plan().attributes().chain(old).map(str::to_owned).collect();
         let reader = set_up(LogReader::new(wanted.iter().map(String::as_str)));
         let mut changes = ReplayChanges::default();
-        let reading = reader.read(inputs, progress, |request| {
+        let summary = reader.read(inputs, progress, |request| {
             let new = self.new.decide(request);
             if let Some(old) = &mut self.old {
                 let was = old.decide(request);
                 changes.record(&self.new, &new, old, &was, request);
             }
         })?;
-        let reading = reading.require_requests()?;
+        let summary = summary.require_requests()?;
         Ok(ReplayFindings {
-            log_summary: reading,
+            log_summary: summary,
             new: self.new,
             old: self.old.map(|old| (old, changes)),
         })
     }
 }
 
-/// Under a fixed secret: the findings must not depend on the process that makes them.
+/// Compiles a plan under a fixed secret, so that findings do not depend on the process.
 pub(crate) fn compile(source: &PolicySource) -> Result<Plan, FileProblems> {
     Plan::compile_with(KeyHasher::shared(*b"tidegate replays"), source)
 }

@@ -1,4 +1,4 @@
-//! What a replay found.
+//! The report of a replay.
 
 use tidegate::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::sketch::{FrequentSketch, TimelineSketch};
 use crate::traffic::seconds;
 
 impl ReplayFindings {
-    /// What would have been denied, to whom, when; and what would change.
+    /// What would have been denied, to which callers and when, and what would change.
     pub fn report(&self) -> FindingsReport {
         let mut sections = vec![self.over_time(), self.by_policy()];
         if let Some((old, changes)) = &self.old {
@@ -32,13 +32,13 @@ impl ReplayFindings {
     }
 
     fn about(&self) -> String {
-        let (reading, new) = (&self.log_summary, &self.new);
+        let (summary, new) = (&self.log_summary, &self.new);
         let denied = new.denied() as f64 / new.requests().max(1) as f64;
         format!(
             "Of {} requests from {} to {} (UTC), {} would have denied {} ({}).",
             count(new.requests()),
-            moment(reading.first.unwrap_or(Timestamp::ZERO)),
-            moment(reading.last.unwrap_or(Timestamp::ZERO)),
+            moment(summary.first.unwrap_or(Timestamp::ZERO)),
+            moment(summary.last.unwrap_or(Timestamp::ZERO)),
             new.name(),
             count(new.denied()),
             share(denied),
@@ -63,7 +63,7 @@ impl ReplayFindings {
             ));
         }
         if self.log_summary.malformed > 0 {
-            let note = "lines that are no requests";
+            let note = "lines that are not requests";
             facts.push(ReportFact::new(
                 "malformed",
                 ReportCell::count(self.log_summary.malformed),
@@ -101,13 +101,13 @@ impl ReplayFindings {
             ]);
         }
         let section = ReportSection::new("By policy")
-            .about("Shadow: what a policy that is only watched would have denied.")
+            .about("Shadow: what a policy in shadow mode would have denied.")
             .with(ReportItem::Table(table));
         let omitted = (omitted > 0)
-            .then(|| format!("And {} policies more, which deny less.", count(omitted as u64)));
+            .then(|| format!("And {} more policies, which deny less.", count(omitted as u64)));
         let unmatched = self.new.unmatched();
         let unmatched = (unmatched > 0)
-            .then(|| format!("No policy is about {}.", counted(unmatched, "request")));
+            .then(|| format!("No policy applies to {}.", counted(unmatched, "request")));
         omitted
             .into_iter()
             .chain(unmatched)
@@ -131,8 +131,8 @@ impl ReplayFindings {
         };
         row(format!("denied by {}", clip(old.name(), 40)), old.denied());
         row(format!("denied by {}", clip(self.new.name(), 40)), self.new.denied());
-        row("denied, and today not".to_owned(), changes.newly_denied);
-        row("not denied, and today so".to_owned(), changes.newly_allowed);
+        row("denied, but not today".to_owned(), changes.newly_denied);
+        row("not denied, but denied today".to_owned(), changes.newly_allowed);
         let keys = ReportCell::estimate(changes.keys.count(), changes.keys.is_exact());
         let mut section = ReportSection::new("What would change")
             .about(format!(
@@ -148,8 +148,8 @@ impl ReplayFindings {
     }
 
     fn over_time(&self) -> ReportSection {
-        let bars = |side: &ReplayRun<MemoryReplayLimiter>, name: &str, role, kind| {
-            let timeline = side.timeline();
+        let bars = |run: &ReplayRun<MemoryReplayLimiter>, name: &str, role, kind| {
+            let timeline = run.timeline();
             ChartSeries {
                 name: name.to_owned(),
                 role,
@@ -160,8 +160,8 @@ impl ReplayFindings {
         let mut denied = vec![bars(&self.new, "denied", SeriesRole::Denied, DENIED)];
         if let Some((old, _)) = &self.old {
             let today = bars(old, "denied today", SeriesRole::Compared(1), DENIED);
-            let look = SeriesStyle::Steps(width(old.timeline()));
-            denied.push(ChartSeries { style: look, ..today });
+            let style = SeriesStyle::Steps(width(old.timeline()));
+            denied.push(ChartSeries { style, ..today });
         }
         let all = bars(&self.new, "requests", SeriesRole::Offered, OFFERED);
         let timeline = self.new.timeline();
@@ -182,66 +182,66 @@ impl ReplayFindings {
     }
 
     fn about_the_log(&self) -> ReportSection {
-        let reading = &self.log_summary;
-        let notes = log_notes(reading).into_iter().chain(self.overflow()).map(ReportItem::Note);
+        let summary = &self.log_summary;
+        let notes = log_notes(summary).into_iter().chain(self.overflow()).map(ReportItem::Note);
         notes.fold(ReportSection::new("About the log"), ReportSection::with)
     }
 
     fn overflow(&self) -> Option<String> {
         let stats = self.new.limiter().stats().filter(|stats| stats.overflowed > 0)?;
         Some(format!(
-            "From more keys than fit the store, which therefore shared counters: {}. What is said of \
-             them is stricter than it would be.",
+            "With shared counters, because there are more keys than fit the store: {}. Their results \
+             are stricter than they would be.",
             counted(stats.overflowed, "request")
         ))
     }
 }
 
-/// How many names of files are shown.
+/// The most file names that are shown.
 const MOST_FILES: usize = 8;
 
-/// What to know about a log, for any report.
-pub(crate) fn log_notes(reading: &LogSummary) -> Vec<String> {
+/// Notes about a log, for any report.
+pub(crate) fn log_notes(summary: &LogSummary) -> Vec<String> {
     let mut notes = Vec::new();
-    if !reading.order.is_empty() {
-        let shown = reading.order.iter().take(MOST_FILES).map(|name| clip(name, 40));
-        let more = match reading.order.len().saturating_sub(MOST_FILES) {
+    if !summary.order.is_empty() {
+        let shown = summary.order.iter().take(MOST_FILES).map(|name| clip(name, 40));
+        let more = match summary.order.len().saturating_sub(MOST_FILES) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         let shown = shown.collect::<Vec<_>>().join(", ");
         notes.push(format!("Files were read in the order of their first requests: {shown}{more}."));
     }
-    if reading.has_merged {
+    if summary.has_merged {
         notes.push("Files overlap in time: their requests were merged.".to_owned());
     }
-    if reading.malformed > 0 {
-        let shown: Vec<_> = reading.examples.iter().map(ToString::to_string).collect();
+    if summary.malformed > 0 {
+        let shown: Vec<_> = summary.examples.iter().map(ToString::to_string).collect();
         notes.push(format!(
-            "Left out, as it is no request: {}, such as {}.",
-            counted(reading.malformed, "line"),
+            "Skipped as not a request: {}, such as {}.",
+            counted(summary.malformed, "line"),
             shown.join("; ")
         ));
     }
-    if reading.late > 0 {
+    if summary.late > 0 {
         notes.push(format!(
-            "So far behind later lines that it was counted at their time: {}; sort the log, or give \
-             --reorder more time.",
-            counted(reading.late, "request")
+            "Too far behind later lines, so counted at their time: {}; sort the log, or increase \
+             --reorder.",
+            counted(summary.late, "request")
         ));
     }
-    if reading.ahead > 0 {
+    if summary.ahead > 0 {
         notes.push(format!(
-            "So far ahead of all others that a clock must have been wrong, and counted at once: {}.",
-            counted(reading.ahead, "request")
+            "Too far ahead of all others for a correct clock, so counted immediately: {}.",
+            counted(summary.ahead, "request")
         ));
     }
-    for (name, seen) in &reading.attributes {
-        if *seen == 0 && reading.requests > 0 {
+    for (name, seen) in &summary.attributes {
+        if *seen == 0 && summary.requests > 0 {
             notes.push(format!("No request has the attribute {}.", clip(name, 40)));
         }
     }
-    if reading.formats.contains(&LogLineFormat::Common) {
+    if summary.formats.contains(&LogLineFormat::Common) {
         notes.push(
             "Times are whole seconds in this format: requests of one second count as one moment."
                 .to_owned(),
@@ -256,12 +256,12 @@ fn hitters<K: Copy + Eq + std::hash::Hash>(
     what: &str,
 ) -> ReportSection {
     let mut table = ReportTable::new(["policy", "key", what]);
-    for hitter in top.top(MOST_HITTERS) {
-        let (policy, key) = hitter.label.split_once('\t').unwrap_or(("", &hitter.label));
+    for item in top.top(MOST_HITTERS) {
+        let (policy, key) = item.label.split_once('\t').unwrap_or(("", &item.label));
         table.row([
             ReportCell::text(clip(policy, 20)),
             ReportCell::text(clip(key, 42)),
-            ReportCell::count(hitter.count),
+            ReportCell::count(item.count),
         ]);
     }
     let section = ReportSection::new(heading);
@@ -275,7 +275,7 @@ fn hitters<K: Copy + Eq + std::hash::Hash>(
     }
 }
 
-/// In seconds.
+/// The length of a bin in seconds.
 fn width(timeline: &TimelineSketch<2>) -> f64 {
     seconds(timeline.width())
 }

@@ -1,4 +1,4 @@
-//! One configuration, and what it does.
+//! The replay of one configuration, and its results.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::log::LogRequest;
 use crate::report::clip;
 use crate::sketch::{DistinctSketch, FrequentSketch, TimelineSketch};
 
-/// A configuration, what decides by it, and the results.
+/// A configuration, the limiter that decides by it, and the results.
 #[derive(Debug)]
 pub struct ReplayRun<C> {
     name: String,
@@ -44,11 +44,11 @@ pub struct PolicyTally {
     pub denied_keys: DistinctSketch,
 }
 
-/// What became of one request.
+/// The decision on one request.
 #[derive(Debug)]
 pub(super) struct ReplayOutcome {
     pub(super) allowed: bool,
-    /// The policies that deny, and for which caller.
+    /// The policies that deny it, and the caller of each.
     pub(super) denying: PolicyCallers,
 }
 
@@ -60,9 +60,9 @@ pub(super) const OFFERED: usize = 0;
 pub(super) const DENIED: usize = 1;
 
 impl<C: ReplayLimiter> ReplayRun<C> {
-    /// Nothing has happened yet.
-    pub fn new(name: impl Into<String>, court: C) -> Self {
-        let policies: Vec<_> = court
+    /// A run without any requests yet.
+    pub fn new(name: impl Into<String>, limiter: C) -> Self {
+        let policies: Vec<_> = limiter
             .plan()
             .policies()
             .iter()
@@ -73,7 +73,7 @@ impl<C: ReplayLimiter> ReplayRun<C> {
             name: name.into(),
             numbers: numbers.collect(),
             policies,
-            limiter: court,
+            limiter,
             requests: 0,
             denied: 0,
             unmatched: 0,
@@ -82,22 +82,22 @@ impl<C: ReplayLimiter> ReplayRun<C> {
         }
     }
 
-    /// Its plan.
+    /// The plan of the configuration.
     pub fn plan(&self) -> &Plan {
         self.limiter.plan()
     }
 
-    /// The file it is from.
+    /// The name of the configuration's file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What decides by it.
+    /// The limiter that decides by the plan.
     pub const fn limiter(&self) -> &C {
         &self.limiter
     }
 
-    /// Requests that came.
+    /// All requests.
     pub const fn requests(&self) -> u64 {
         self.requests
     }
@@ -126,23 +126,23 @@ impl<C: ReplayLimiter> ReplayRun<C> {
         &self.top
     }
 
-    /// Decides, and records it.
+    /// Decides a request and records the result.
     pub(super) fn decide(&mut self, request: &LogRequest<'_>) -> ReplayOutcome {
         let plan = self.limiter.plan().clone();
-        let owed = plan.charges(request, Cost::ONE);
-        let decision = self.limiter.decide(&owed, request.at);
+        let charges = plan.charges(request, Cost::ONE);
+        let decision = self.limiter.decide(&charges, request.at);
         self.requests += 1;
-        self.unmatched += u64::from(owed.is_empty());
+        self.unmatched += u64::from(charges.is_empty());
         self.timeline.add(request.at, OFFERED);
         let (mut denying, mut watched) = (PolicyCallers::new(), PolicyCallers::new());
         let mut before = None;
         for (index, verdict) in decision.verdicts().iter().enumerate() {
-            let Some(number) = self.policy_number(&owed, index) else { continue };
-            let Some(subject) = owed.subject(index) else { continue };
+            let Some(number) = self.policy_number(&charges, index) else { continue };
+            let Some(subject) = charges.subject(index) else { continue };
             let is_first = before.replace(number) != Some(number);
             let is_enforced =
-                owed.charges().get(index).is_some_and(|charge| charge.rule().enforced);
-            // Once, however many limits of a policy are against it.
+                charges.charges().get(index).is_some_and(|charge| charge.rule().enforced);
+            // Once for each policy, however many of its limits deny.
             let against = if is_enforced { &mut denying } else { &mut watched };
             if !verdict.allowed && against.iter().all(|(other, _)| *other != number) {
                 against.push((number, subject));
@@ -157,17 +157,17 @@ impl<C: ReplayLimiter> ReplayRun<C> {
                 tally.shadow_denied += 1;
             }
         }
-        let ruling = ReplayOutcome { allowed: decision.is_allowed(), denying };
-        if !ruling.allowed {
-            self.record_denial(request, &plan, &ruling);
+        let outcome = ReplayOutcome { allowed: decision.is_allowed(), denying };
+        if !outcome.allowed {
+            self.record_denial(request, &plan, &outcome);
         }
-        ruling
+        outcome
     }
 
-    fn record_denial(&mut self, request: &LogRequest<'_>, plan: &Plan, ruling: &ReplayOutcome) {
+    fn record_denial(&mut self, request: &LogRequest<'_>, plan: &Plan, outcome: &ReplayOutcome) {
         self.denied += 1;
         self.timeline.add(request.at, DENIED);
-        for (number, subject) in &ruling.denying {
+        for (number, subject) in &outcome.denying {
             let Some(policy) = plan.policies().get(*number) else { continue };
             if let Some(tally) = self.policies.get_mut(*number) {
                 tally.denied += 1;
@@ -177,12 +177,12 @@ impl<C: ReplayLimiter> ReplayRun<C> {
         }
     }
 
-    fn policy_number(&self, owed: &RequestCharges<'_>, charge: usize) -> Option<usize> {
-        owed.policy(charge).and_then(|policy| self.numbers.get(policy.name())).copied()
+    fn policy_number(&self, charges: &RequestCharges<'_>, charge: usize) -> Option<usize> {
+        charges.policy(charge).and_then(|policy| self.numbers.get(policy.name())).copied()
     }
 }
 
-/// A policy and a caller, for people.
+/// A policy and a caller as text, separated by a tab.
 pub(super) fn caller_label(policy: &PlannedPolicy, request: &LogRequest<'_>) -> String {
     let value = |name: &str| match request.attribute(name) {
         Some(value) => clip(&String::from_utf8_lossy(value), 36),
@@ -193,5 +193,5 @@ pub(super) fn caller_label(policy: &PlannedPolicy, request: &LogRequest<'_>) -> 
     format!("{}\t{who}", policy.name())
 }
 
-/// Far more than are shown, so that those are exact nearly always.
+/// Far more than are shown, so that the shown counts are nearly always exact.
 const MOST_CANDIDATES: usize = 8_192;

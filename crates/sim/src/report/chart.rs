@@ -1,4 +1,4 @@
-//! Charts, as data.
+//! Charts as data, before they are drawn.
 
 use super::format::{self, SPLIT_SECONDS, TIME_STEPS, ticks};
 
@@ -7,7 +7,7 @@ use super::format::{self, SPLIT_SECONDS, TIME_STEPS, ticks};
 pub struct Chart {
     /// What it shows.
     pub title: String,
-    /// What to see in it.
+    /// What to look for in it.
     pub caption: String,
     /// How to read the horizontal axis.
     pub x: AxisScale,
@@ -65,13 +65,13 @@ pub enum SeriesStyle {
 /// What a series stands for: it has the same colour everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesRole {
-    /// What came.
+    /// Requests that came.
     Offered,
-    /// What passed.
+    /// Requests that passed.
     Admitted,
-    /// What was refused.
+    /// Requests that were denied.
     Denied,
-    /// What was within the window.
+    /// Requests within the window.
     Trailing,
     /// One of several that are compared.
     Compared(usize),
@@ -117,7 +117,7 @@ impl Chart {
         };
         let offsets = ticks(end - start, wanted, steps);
         let step = offsets.get(1).copied().unwrap_or(1.0);
-        // Round by the clock, and not by when the log begins.
+        // Ticks are at round times of the clock, wherever the log begins.
         let first = (start / step).ceil() * step;
         let places = offsets.iter().map(|offset| first + offset);
         places.filter(|place| *place <= end + step * 1e-6).collect()

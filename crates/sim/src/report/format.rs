@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers, times and untrusted text for people.
 
 use tidegate::Timestamp;
 

@@ -10,7 +10,7 @@ use super::{FindingsReport, ReportFact, ReportItem, ReportSection};
 const PAGE: &str = include_str!("page.css");
 
 impl FindingsReport {
-    /// For a browser, on a screen of any width, in light and in dark.
+    /// The report for a browser: for any screen width, light or dark.
     pub fn html(&self) -> String {
         let (title, about) = (escape(&self.title), prose(&self.about));
         let mut out = format!(
@@ -193,7 +193,7 @@ mod tests {
             rest[..rest.find("</svg>").unwrap()].to_owned()
         };
         assert!(drawing("narrow").contains("viewBox=\"0 0 340 "));
-        // Captions can be of any length: a page wraps them, and a drawing would cut them off.
+        // Captions can be of any length: a page wraps them, while a drawing would cut them off.
         for class in ["wide", "narrow"] {
             assert!(!drawing(class).contains("class=\"title\""));
         }

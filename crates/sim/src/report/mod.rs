@@ -1,6 +1,6 @@
 //! Findings, for people as text, as one HTML file or as SVG, and for scripts as JSON.
 //!
-//! A command describes its findings once, as a [`FindingsReport`]; how it looks is decided here.
+//! A command describes its findings once, as a [`FindingsReport`]; this module decides how they look.
 
 mod chart;
 mod format;
@@ -15,7 +15,7 @@ pub use chart::{AxisScale, Chart, ChartMark, ChartSeries, SeriesRole, SeriesStyl
 pub use format::{clip, count, counted, moment, share, short_span, times};
 pub use table::{ReportCell, ReportTable};
 
-/// Findings.
+/// The findings of a command.
 ///
 /// ```
 /// use tidegate_sim::report::{ReportCell, ReportItem, FindingsReport, ReportSection, ReportTable};
@@ -68,7 +68,7 @@ impl ReportFact {
 pub struct ReportSection {
     /// Its heading.
     pub heading: String,
-    /// What to see in it.
+    /// What to look for in it.
     pub text: String,
     /// What is in it.
     pub items: Vec<ReportItem>,
@@ -94,7 +94,7 @@ impl ReportSection {
     }
 }
 
-/// Something to look at.
+/// An item of a section.
 #[derive(Clone, Debug)]
 pub enum ReportItem {
     /// Rows and columns.

@@ -1,4 +1,4 @@
-//! Charts in a terminal.
+//! Draws charts in a terminal.
 
 use std::fmt::Write as _;
 
@@ -91,7 +91,7 @@ fn sparkline(chart: &Chart, series: &ChartSeries, out: &mut String) {
     let cells: String = heights
         .iter()
         .map(|height| {
-            // Whatever is there is visible, however little it is.
+            // Anything above zero is visible, however small.
             let eighths = if most > 0.0 { (height / most * 8.0).ceil() } else { 0.0 };
             EIGHTHS.get(eighths as usize).copied().unwrap_or(' ')
         })

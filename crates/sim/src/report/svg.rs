@@ -1,4 +1,4 @@
-//! Charts as SVG. Colours come from style sheets, so that they follow the reader's theme.
+//! Draws charts as SVG. Colours come from style sheets, so that they follow the reader's theme.
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,7 @@ impl FindingsReport {
     }
 }
 
-/// One chart, for embedding in a page, which says above it what it shows.
+/// One chart without a title, for a page that shows the title above it.
 pub(super) fn inline(chart: &Chart, top: f64, size: ChartSize, class: &str) -> String {
     let size = ChartSize { height: size.height - (TITLED - UNTITLED), ..size };
     let ChartSize { width, height } = size;
@@ -64,7 +64,7 @@ pub(super) fn common_top(charts: &[Chart]) -> f64 {
     charts.iter().map(Chart::top).fold(0.0, f64::max)
 }
 
-/// In the units of the drawing.
+/// The size of a chart, in SVG units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChartSize {
     pub(super) width: f64,
@@ -187,7 +187,7 @@ impl<'a> SvgChart<'a> {
         let mut path = String::new();
         for (x, y) in series.points.iter().filter(|(_, y)| *y > 0.0) {
             let (x0, x1) = (self.x(*x), self.x(x + width));
-            // Anything that happened at all is visible.
+            // Anything above zero is visible.
             let y0 = self.y(*y).min(self.bottom() - 1.0);
             let (w, bottom) = ((x1 - x0).max(1.5), self.bottom());
             let _ = write!(path, "M{x0:.1} {bottom:.1}V{y0:.1}h{w:.1}V{bottom:.1}z");
@@ -263,7 +263,7 @@ pub(super) const fn class(role: SeriesRole) -> &'static str {
     }
 }
 
-/// For text and for attributes.
+/// Escapes text for SVG and HTML, also within attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

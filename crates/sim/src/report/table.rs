@@ -1,4 +1,4 @@
-//! Tables.
+//! Tables of reports, and their cells.
 
 use tidegate::Span;
 
@@ -12,7 +12,7 @@ pub struct ReportTable {
 }
 
 impl ReportTable {
-    /// Without rows yet.
+    /// A table without rows.
     pub fn new<C: Into<String>>(columns: impl IntoIterator<Item = C>) -> Self {
         Self { columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
@@ -58,13 +58,13 @@ impl ReportCell {
         Self { text: format::count(count), value: Some(CellNumber::Whole(count)) }
     }
 
-    /// `about 70,000`, if it is not exact.
+    /// `~70,000`, if it is not exact.
     pub fn estimate(count: u64, is_exact: bool) -> Self {
         let cell = Self::count(count);
         if is_exact { cell } else { Self { text: format!("~{}", cell.text), ..cell } }
     }
 
-    /// A part of a whole, as `0.3 %`; nothing of nothing is none.
+    /// A part of a whole, as `0.3 %`; 0 if there is no whole.
     pub fn share(part: u64, whole: u64) -> Self {
         Self::fraction(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
     }

@@ -1,4 +1,4 @@
-//! Reports in a terminal: at most 80 columns wide.
+//! Reports as text for a terminal, at most 80 columns wide.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::table::{ReportCell, ReportTable};
 use super::{Chart, FindingsReport, ReportItem, ReportSection, plot};
 
 impl FindingsReport {
-    /// For a terminal.
+    /// The report for a terminal.
     pub fn text(&self) -> String {
         let mut out = String::new();
         wrap(&self.about, &mut out);
@@ -31,7 +31,7 @@ impl FindingsReport {
     }
 }
 
-/// Not if it contains only charts that a terminal does not draw.
+/// Whether a section has more than charts that a terminal does not draw.
 fn is_shown(section: &ReportSection) -> bool {
     section.items.iter().any(|item| match item {
         ReportItem::Charts(charts) => charts.iter().any(|chart| chart.main.is_some()),

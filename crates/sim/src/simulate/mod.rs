@@ -1,4 +1,4 @@
-//! Traffic against limits, in virtual time: through the shipping algorithms and the shipping store.
+//! Runs traffic against limits in virtual time, through the shipping algorithms and store.
 
 mod recorder;
 mod report;
@@ -15,7 +15,7 @@ use tidegate::{
 use self::recorder::SimulationRecorder;
 use crate::traffic::{TrafficModel, TrafficSettings, seconds};
 
-/// What is tried.
+/// A traffic model, and the limits that it runs against.
 ///
 /// ```
 /// use tidegate::AlgorithmKind;
@@ -41,12 +41,12 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// With the settings that show the model best, beginning with a window.
+    /// A simulation with the settings that show the model best, from the start of a window.
     pub fn new(quota: Quota, model: TrafficModel) -> Self {
         let window = quota.window();
         let span = Span::from_micros(window.as_micros().saturating_mul(model.windows()));
         let rate = quota.limit() as f64 / seconds(window) * model.load();
-        let setting = TrafficSettings {
+        let settings = TrafficSettings {
             quota,
             start: SOME_DAY.window_start(window),
             span,
@@ -54,10 +54,10 @@ impl Simulation {
             sources: model.sources(&quota),
             seed: 1,
         };
-        Self { quota, others: Vec::new(), model, settings: setting }
+        Self { quota, others: Vec::new(), model, settings }
     }
 
-    /// Requests that are to be expected, about.
+    /// About how many requests the traffic has.
     pub fn expected_requests(&self) -> f64 {
         match self.model {
             TrafficModel::BurstAtBoundary | TrafficModel::Greedy => {
@@ -74,7 +74,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// When the algorithm does not take the quota.
+    /// If the algorithm does not accept the quota.
     pub fn run(&self, algorithm: AlgorithmKind) -> Result<SimulationOutcome, QuotaError> {
         let quotas = std::iter::once(&self.quota).chain(&self.others);
         let limits: Result<Vec<_>, _> = quotas.map(|quota| Limit::new(algorithm, quota)).collect();
@@ -83,7 +83,7 @@ impl Simulation {
         let clock = ManualClock::at(self.settings.start);
         let store = MemoryStore::builder().clock(clock.clone()).build();
         let mut traffic = self.model.start(&self.settings);
-        let mut witness = SimulationRecorder::new(self, algorithm);
+        let mut recorder = SimulationRecorder::new(self, algorithm);
         let mut verdicts = Verdicts::new();
         while let Some(arrival) = traffic.next() {
             clock.set(arrival.at);
@@ -95,9 +95,9 @@ impl Simulation {
                 let waits = verdicts.iter().filter(|verdict| !verdict.allowed);
                 traffic.on_denied(arrival, waits.filter_map(|verdict| verdict.retry_after).max());
             }
-            witness.record(arrival, passes);
+            recorder.record(arrival, passes);
         }
-        Ok(witness.finish())
+        Ok(recorder.finish())
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
     fn jitter_spreads_the_crowd() {
         let peak = |model| {
             let outcome = run("100/minute", model, AlgorithmKind::SlidingWindow);
-            // Not when they first come, but when they come back.
+            // Only the retries, not the first requests.
             outcome.bins.iter().skip(15).map(|bin| bin.offered).max().unwrap()
         };
         let (together, apart) = (peak(TrafficModel::Crowd), peak(TrafficModel::CrowdJitter));

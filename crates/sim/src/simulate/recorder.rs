@@ -1,4 +1,4 @@
-//! The results of a simulation, as they really were.
+//! Records the results of a simulation, with exact counts that do not depend on the algorithm.
 
 use std::collections::HashMap;
 
@@ -21,22 +21,22 @@ pub struct SimulationOutcome {
     pub bins: Vec<SimulationBin>,
     /// The fullest window, of any source.
     pub worst: FullestWindow,
-    /// Requests by moment, while there are few moments: when, how many, how many passed.
+    /// Requests by moment; empty if there are too many moments.
     pub bursts: Vec<BurstOutcome>,
 }
 
-/// A part of the time.
+/// One of the equal parts of the simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimulationBin {
     /// Requests that came.
     pub offered: u64,
     /// Requests that passed.
     pub admitted: u64,
-    /// The most requests of any source that had passed within one window before some moment of it.
+    /// The fullest window of any source that ended within this bin, in admitted requests.
     pub trailing: u64,
 }
 
-/// The fullest window.
+/// The fullest window of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FullestWindow {
     /// How many passed.
@@ -56,14 +56,14 @@ pub struct BurstOutcome {
     pub admitted: u64,
 }
 
-/// Observes what happens, and knows the truth.
+/// Records every decision, and counts each source's windows exactly.
 pub(super) struct SimulationRecorder {
     outcome: SimulationOutcome,
     start: Timestamp,
     width: Span,
     window: Span,
     sources: HashMap<u32, RollingCount, FixedState>,
-    /// Bins that are over.
+    /// How many bins are over.
     closed: usize,
     has_few_moments: bool,
 }

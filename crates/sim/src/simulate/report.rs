@@ -1,4 +1,4 @@
-//! What a simulation found.
+//! The report of a simulation.
 
 use super::{Simulation, SimulationOutcome};
 use crate::report::{
@@ -92,10 +92,10 @@ impl Simulation {
             let bins = outcome.bins.iter().enumerate();
             bins.map(|(index, bin)| (index as f64 * width, value(bin) as f64)).collect()
         };
-        let series = |name: &str, role, look, points| ChartSeries {
+        let series = |name: &str, role, style, points| ChartSeries {
             name: name.to_owned(),
             role,
-            style: look,
+            style,
             points,
         };
         let window = self.quota.window();
@@ -144,7 +144,7 @@ impl Simulation {
     }
 }
 
-/// What each algorithm let through of each burst, if there are few.
+/// What each algorithm admitted of each burst, if there are few bursts.
 fn burst_by_burst(outcomes: &[SimulationOutcome]) -> Option<ReportSection> {
     let first = outcomes.first().filter(|outcome| !outcome.bursts.is_empty())?;
     let alike = outcomes.iter().all(|outcome| outcome.bursts.len() == first.bursts.len());

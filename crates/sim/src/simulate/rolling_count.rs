@@ -1,10 +1,10 @@
-//! The truth: how many there were in the window that ends now.
+//! An exact count of the requests in the window that ends now.
 
 use std::collections::VecDeque;
 
 use tidegate::{Span, Timestamp};
 
-/// Counts exactly what happened within one window before now, whatever an algorithm believes.
+/// Counts the requests in the window that ends now exactly, whatever an algorithm estimates.
 ///
 /// ```
 /// use tidegate::{Span, Timestamp};
@@ -22,18 +22,18 @@ pub struct RollingCount {
 }
 
 impl RollingCount {
-    /// Over a window of this length.
+    /// An empty count over a window of this length.
     pub const fn new(window: Span) -> Self {
         Self { window, times: VecDeque::new() }
     }
 
-    /// Records one. Times must come in order.
+    /// Records a request. Times must come in order.
     #[inline]
     pub fn add(&mut self, at: Timestamp) {
         self.times.push_back(at);
     }
 
-    /// How many there were in the window that ends now.
+    /// The number of requests in the window that ends now.
     #[inline]
     pub fn count(&mut self, now: Timestamp) -> u64 {
         while self.times.front().is_some_and(|at| *at + self.window <= now) {
@@ -42,7 +42,7 @@ impl RollingCount {
         self.times.len() as u64
     }
 
-    /// Forgets everything, and keeps its memory.
+    /// Removes everything but keeps the allocated memory.
     pub(crate) fn clear(&mut self) {
         self.times.clear();
     }

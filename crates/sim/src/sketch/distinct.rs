@@ -1,4 +1,4 @@
-//! Counts distinct items.
+//! Counts distinct items in bounded memory.
 
 use std::collections::HashSet;
 
@@ -18,6 +18,7 @@ use foldhash::fast::FixedState;
 #[derive(Clone, Debug)]
 pub struct DistinctSketch(DistinctState);
 
+/// An exact set while it is small, then registers.
 #[derive(Clone, Debug)]
 enum DistinctState {
     Exact(HashSet<u64, FixedState>),
@@ -100,6 +101,6 @@ mod tests {
         let before = seen.count();
         let mut again = SeededRandom::new(5);
         (0..1_000_000).for_each(|_| seen.add(again.bits()));
-        assert_eq!(seen.count(), before, "whoever was seen is not new");
+        assert_eq!(seen.count(), before, "hashes that were seen before are not new");
     }
 }

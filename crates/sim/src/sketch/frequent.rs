@@ -1,4 +1,4 @@
-//! Finds the most frequent items.
+//! Finds the most frequent items of a stream in bounded memory.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -28,12 +28,12 @@ pub struct FrequentSketch<K> {
     error: u64,
 }
 
-/// One of the most frequent.
+/// One of the most frequent items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrequentItem {
-    /// How often, or a little less.
+    /// How often it came, or a little less.
     pub count: u64,
-    /// Who.
+    /// Its label.
     pub label: String,
 }
 
@@ -43,7 +43,7 @@ impl<K: Copy + Eq + Hash> FrequentSketch<K> {
         Self { counts: HashMap::default(), capacity: capacity.max(2), error: 0 }
     }
 
-    /// Counts one. The label is created only for new candidates.
+    /// Counts an item. The label is created only for new candidates.
     pub fn add(&mut self, key: K, label: impl FnOnce() -> String) {
         let new = || FrequentItem { count: 0, label: label() };
         self.counts.entry(key).or_insert_with(new).count += 1;
@@ -66,13 +66,13 @@ impl<K: Copy + Eq + Hash> FrequentSketch<K> {
     }
 
     fn shrink(&mut self) {
-        let mut counts: Vec<u64> = self.counts.values().map(|hitter| hitter.count).collect();
+        let mut counts: Vec<u64> = self.counts.values().map(|item| item.count).collect();
         let middle = counts.len() / 2;
         let (_, median, _) = counts.select_nth_unstable(middle);
         let median = *median;
-        self.counts.retain(|_, hitter| {
-            hitter.count = hitter.count.saturating_sub(median);
-            hitter.count > 0
+        self.counts.retain(|_, item| {
+            item.count = item.count.saturating_sub(median);
+            item.count > 0
         });
         self.error = self.error.saturating_add(median);
     }
@@ -94,10 +94,10 @@ mod tests {
         }
         assert!(sketch.counts.len() <= 1_000);
         assert!(sketch.error() < 2 * 500_000 / 1_000, "{}", sketch.error());
-        for (rank, hitter) in sketch.top(10).iter().enumerate() {
-            assert_eq!(hitter.label, rank.to_string());
+        for (rank, item) in sketch.top(10).iter().enumerate() {
+            assert_eq!(item.label, rank.to_string());
             let truth = exact[&rank];
-            assert!(hitter.count <= truth && truth <= hitter.count + sketch.error());
+            assert!(item.count <= truth && truth <= item.count + sketch.error());
         }
     }
 

@@ -1,4 +1,4 @@
-//! How much happened when.
+//! Counts events over time in a bounded number of bins.
 
 use tidegate::{Span, Timestamp};
 
@@ -36,7 +36,7 @@ impl<const KINDS: usize> TimelineSketch<KINDS> {
     /// The most bins there are.
     pub const MOST: usize = 240;
 
-    /// Counts one of a kind. Anything before the first event counts with it.
+    /// Counts an event of a kind. An event before the first one counts in the first bin.
     pub fn add(&mut self, at: Timestamp, kind: usize) {
         self.start.get_or_insert(at.window_start(self.width));
         while self.bin(at) >= Self::MOST {
@@ -88,7 +88,7 @@ impl<const KINDS: usize> TimelineSketch<KINDS> {
     }
 }
 
-/// Seconds, each a multiple of the previous one; then it doubles.
+/// The lengths of bins in seconds, each a multiple of the previous one; after the last, they double.
 const STEPS: &[u64] = &[2, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400];
 
 #[cfg(test)]

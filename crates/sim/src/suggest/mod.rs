@@ -1,4 +1,4 @@
-//! The smallest limit that denies no more of a log's requests than you tolerate.
+//! Finds the smallest limit that denies no more of a log's requests than is tolerated.
 
 mod report;
 mod snippet;
@@ -15,7 +15,7 @@ use crate::WorkProgress;
 use crate::log::{LogInput, LogReadError, LogReader, LogSummary};
 use crate::replay::compile;
 
-/// What is looked for.
+/// A search for the smallest limit.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Span};
@@ -41,13 +41,13 @@ pub struct LimitSearch {
     pub window: Span,
     /// The share that may be denied, from 0 to 1.
     pub tolerate: f64,
-    /// What that is a share of.
+    /// What the tolerated share is a share of.
     pub basis: ToleranceBasis,
     /// The algorithm whose limit is written as a policy; the others become comments.
     pub algorithm: AlgorithmKind,
 }
 
-/// What a share is of.
+/// What a tolerated share is a share of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToleranceBasis {
     /// Requests.
@@ -56,16 +56,16 @@ pub enum ToleranceBasis {
     Keys,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct LimitSuggestion {
-    /// What was looked for.
+    /// The search.
     pub search: LimitSearch,
     /// About the log itself.
     pub log_summary: LogSummary,
     /// Requests that have the key.
     pub requests: u64,
-    /// Different keys.
+    /// Distinct keys.
     pub keys: u64,
     /// How many keys each sampled key stands for; more than one for very long logs.
     pub sampled: u64,
@@ -109,8 +109,8 @@ pub enum SuggestError {
     Quota(#[from] QuotaError),
     /// Too many requests came from too few keys.
     #[error(
-        "each key {key} has more requests than can be looked at, {seen} together: expected a shorter \
-         log, or a key that tells more callers apart"
+        "each key {key} has more requests than can be examined, {seen} in total: expected a shorter \
+         log, or a key that distinguishes more callers"
     )]
     TooBusy {
         /// The attributes.
@@ -118,7 +118,7 @@ pub enum SuggestError {
         /// Requests that have the key.
         seen: u64,
     },
-    /// There is nothing to look at.
+    /// No request has the key.
     #[error("no request of {requests} has the key {key}{}: expected some that do", matching(*.has_match))]
     NoRequests {
         /// Requests in the log.
@@ -147,38 +147,38 @@ impl LimitSearch {
         }
     }
 
-    /// Reads the log once, and tries limits until the smallest is found. `set_up` may choose how it
-    /// is read.
+    /// Reads the log once, and tries limits until the smallest is found. `set_up` configures the
+    /// reader.
     ///
     /// # Errors
     ///
-    /// If the log cannot be read, or has nobody to look at.
+    /// If the log cannot be read, or no request has the key.
     pub fn run(
         self,
         inputs: Vec<LogInput>,
         set_up: impl FnOnce(LogReader) -> LogReader,
         progress: &WorkProgress,
     ) -> Result<LimitSuggestion, SuggestError> {
-        // The policy itself says who is who, so that its limit means the same callers.
+        // The suggested policy itself yields the keys, so that its limit is about the same callers.
         let any = Quota::new(1, self.window)?;
         let source =
             PolicySource::new("suggested policy", self.policy(AlgorithmKind::FixedWindow, &any))?;
         let plan = compile(&source)?;
         let reader = set_up(LogReader::new(plan.attributes()));
-        let mut gathered = KeySampler::new();
-        let reading = reader.read(inputs, progress, |request| {
+        let mut sampler = KeySampler::new();
+        let summary = reader.read(inputs, progress, |request| {
             if let Some(subject) = plan.charges(request, Cost::ONE).subject(0) {
-                gathered.add(subject, request.at);
+                sampler.add(subject, request.at);
             }
         })?;
-        let (reading, timelines) = (reading.require_requests()?, gathered.into_timelines());
+        let (summary, timelines) = (summary.require_requests()?, sampler.into_timelines());
         if timelines.requests() == 0 {
-            return Err(self.no_requests_error(timelines.seen, reading.requests));
+            return Err(self.no_requests_error(timelines.seen, summary.requests));
         }
-        Ok(self.search(&timelines, reading))
+        Ok(self.search(&timelines, summary))
     }
 
-    /// Why there is nothing to look at.
+    /// Why there are no requests to examine.
     fn no_requests_error(&self, seen: u64, requests: u64) -> SuggestError {
         let key = self.key.join(" and ");
         match seen {
@@ -187,7 +187,7 @@ impl LimitSearch {
         }
     }
 
-    fn search(self, timelines: &KeyTimelines, reading: LogSummary) -> LimitSuggestion {
+    fn search(self, timelines: &KeyTimelines, summary: LogSummary) -> LimitSuggestion {
         let peaks = timelines.peaks(self.window);
         let highest = peaks.last().copied().unwrap_or(1).max(1);
         let (mut found, mut refused) = (Vec::new(), Vec::new());
@@ -205,13 +205,13 @@ impl LimitSearch {
             peaks,
             found,
             refused,
-            log_summary: reading,
+            log_summary: summary,
             search: self,
         }
     }
 
-    /// Halves the range in which the smallest limit must be. The returned limit was tried, so it
-    /// denies no more than was asked, even if an algorithm's denials do not fall steadily.
+    /// Finds the smallest limit by bisection. The returned limit was tried, so it denies no more than
+    /// is tolerated, even if an algorithm's denials do not fall steadily.
     fn smallest_limit(
         &self,
         kind: AlgorithmKind,

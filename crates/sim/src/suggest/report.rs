@@ -1,4 +1,4 @@
-//! What a search found.
+//! The report of a search for a limit.
 
 use super::{LimitSuggestion, ToleranceBasis};
 use crate::replay::log_notes;
@@ -10,10 +10,10 @@ use crate::report::{
 impl LimitSuggestion {
     /// The limits, how busy keys are, and the configuration.
     pub fn report(&self) -> FindingsReport {
-        let asked = &self.search;
-        let key = if asked.key.is_empty() { "all".to_owned() } else { asked.key.join(" and ") };
-        let chosen = self.found.iter().find(|found| found.algorithm == asked.algorithm);
-        let (window, tolerated) = (asked.window, share(asked.tolerate));
+        let search = &self.search;
+        let key = if search.key.is_empty() { "all".to_owned() } else { search.key.join(" and ") };
+        let chosen = self.found.iter().find(|found| found.algorithm == search.algorithm);
+        let (window, tolerated) = (search.window, share(search.tolerate));
         let mut facts = vec![
             ReportFact::new("requests", ReportCell::count(self.requests), "that have the key"),
             ReportFact::new(
@@ -25,11 +25,11 @@ impl LimitSuggestion {
         if let Some(found) = chosen {
             let limit = ReportCell::text(found.quota.to_string());
             facts.insert(0, ReportFact::new("suggested limit", limit, found.algorithm.name()));
-            let share = match asked.basis {
+            let share = match search.basis {
                 ToleranceBasis::Requests => ReportCell::share(found.denied, self.requests),
                 ToleranceBasis::Keys => ReportCell::share(found.denied_keys, self.keys),
             };
-            facts.push(ReportFact::new("it denies", share, format!("of {}", asked.basis)));
+            facts.push(ReportFact::new("it denies", share, format!("of {}", search.basis)));
         }
         let mut sections = vec![self.curves(), self.limits(), self.busy()];
         let config = ReportSection::new("Configuration");
@@ -41,7 +41,7 @@ impl LimitSuggestion {
             about: format!(
                 "The smallest limit per {key} and {window} that denies at most {tolerated} of {}, \
                  among {} requests of {} keys.",
-                asked.basis,
+                search.basis,
                 count(self.requests),
                 count(self.keys)
             ),

@@ -31,7 +31,7 @@ impl LimitSearch {
 impl LimitSuggestion {
     /// The limit of the chosen algorithm, ready to be used; the others as comments.
     pub fn snippet(&self) -> String {
-        let asked = &self.search;
+        let search = &self.search;
         let (first, last) = (self.log_summary.first, self.log_summary.last);
         let (first, last) = (first.unwrap_or(Timestamp::ZERO), last.unwrap_or(Timestamp::ZERO));
         let mut text = String::new();
@@ -48,10 +48,10 @@ impl LimitSuggestion {
             .iter()
             .map(|(name, peak)| format!("{name} {}", count(*peak)))
             .collect();
-        let window = asked.window;
+        let window = search.window;
         let _ = writeln!(text, "# Busiest {window} of a key: {}.", percentiles.join(", "));
-        let tolerated = share(asked.tolerate);
-        let _ = writeln!(text, "# Tolerated: {tolerated} of {} denied.", asked.basis);
+        let tolerated = share(search.tolerate);
+        let _ = writeln!(text, "# Tolerated: {tolerated} of {} denied.", search.basis);
         if self.sampled > 1 {
             let _ = writeln!(
                 text,
@@ -61,11 +61,11 @@ impl LimitSuggestion {
                 count(self.seen)
             );
         }
-        if let Some(found) = self.found.iter().find(|found| found.algorithm == asked.algorithm) {
+        if let Some(found) = self.found.iter().find(|found| found.algorithm == search.algorithm) {
             let _ = writeln!(text, "# {}.", self.evidence(found));
-            text.push_str(&asked.policy(found.algorithm, &found.quota));
+            text.push_str(&search.policy(found.algorithm, &found.quota));
         }
-        for found in self.found.iter().filter(|found| found.algorithm != asked.algorithm) {
+        for found in self.found.iter().filter(|found| found.algorithm != search.algorithm) {
             let _ = writeln!(
                 text,
                 "    # or: {{ limits: [{}], algorithm: {} }}",
@@ -104,7 +104,7 @@ fn plain(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Unquoted, if it can be nothing else in YAML.
+/// Unquoted, if YAML can only read it as this text.
 fn word(text: &str) -> String {
     let is_word = text.starts_with(|char: char| char.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -1,4 +1,4 @@
-//! When each key came: all of them, or a sample if there are very many.
+//! The request times of each key: of all keys, or of a sample if there are too many requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,10 +11,10 @@ use tidegate_core::Fingerprint;
 use crate::RollingCount;
 use crate::decide::decide_all;
 
-/// Requests as they come in.
+/// Collects requests by key, and samples keys if there are too many.
 ///
-/// Beyond sixteen million requests, half of the keys are dropped, with all of their requests, and
-/// so on: which ones depends on their fingerprints alone, so what is left is a fair sample of keys.
+/// Whenever more than sixteen million requests are held, half of the keys are dropped with all of
+/// their requests. Only a key's fingerprint decides, so the rest is a fair sample of keys.
 #[derive(Debug)]
 pub(super) struct KeySampler {
     numbers: HashMap<Fingerprint, u32, FixedState>,
@@ -79,7 +79,7 @@ impl KeySampler {
         self.keys = self.keys.iter().map(renumber).filter(|key| *key != u32::MAX).collect();
     }
 
-    /// Sorted by key.
+    /// Sorts the requests by key.
     pub(super) fn into_timelines(self) -> KeyTimelines {
         let mut ends = vec![0_usize; self.numbers.len() + 1];
         for key in &self.keys {
@@ -108,7 +108,7 @@ pub(super) struct KeyTimelines {
     pub(super) seen: u64,
 }
 
-/// What a limit would deny.
+/// How many requests and keys a limit would deny.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LimitDenials {
     pub(super) requests: u64,
@@ -131,8 +131,8 @@ impl KeyTimelines {
         }
     }
 
-    /// What a limit would deny. A key that came no more often than its capacity is never denied, by
-    /// any algorithm.
+    /// What a limit would deny. A key with no more requests than the limit's capacity is never denied,
+    /// by any algorithm.
     pub(super) fn denied_by(&self, limit: &Limit) -> LimitDenials {
         let capacity = limit.capacity();
         let parts = self.each_key(LimitDenials::default, |times, sum: &mut LimitDenials| {
@@ -195,7 +195,7 @@ impl KeyTimelines {
     }
 }
 
-/// Keys that are taken at once.
+/// Keys that a thread takes at a time.
 const BATCH: usize = 256;
 
 #[cfg(test)]
@@ -205,14 +205,14 @@ mod tests {
 
     #[test]
     fn a_sample_keeps_whole_keys() {
-        let mut gathered = KeySampler::with_room_for(10_000);
+        let mut sampler = KeySampler::with_room_for(10_000);
         let mut random = SeededRandom::new(2);
         let keys: Vec<_> =
             (0..1_000).map(|_| Fingerprint::new(random.bits(), random.bits())).collect();
         for round in 0..50 {
-            keys.iter().for_each(|key| gathered.add(*key, Timestamp::from_secs(round)));
+            keys.iter().for_each(|key| sampler.add(*key, Timestamp::from_secs(round)));
         }
-        let sampled = gathered.into_timelines();
+        let sampled = sampler.into_timelines();
         assert!(sampled.halved >= 3 && sampled.requests() <= 10_000);
         assert!(sampled.keys() > 50, "{}", sampled.keys());
         for number in 0..sampled.keys() as usize {
@@ -224,28 +224,25 @@ mod tests {
 
     #[test]
     fn a_key_that_does_not_fit_is_dropped_and_still_seen() {
-        let mut gathered = KeySampler::with_room_for(100);
+        let mut sampler = KeySampler::with_room_for(100);
         let (busy, calm) = (Fingerprint::new(1, 0b10), Fingerprint::new(2, 0b100));
-        (0..2_000).for_each(|round| gathered.add(busy, Timestamp::from_secs(round)));
-        gathered.add(calm, Timestamp::from_secs(5));
-        let sampled = gathered.into_timelines();
+        (0..2_000).for_each(|round| sampler.add(busy, Timestamp::from_secs(round)));
+        sampler.add(calm, Timestamp::from_secs(5));
+        let sampled = sampler.into_timelines();
         assert_eq!((sampled.requests(), sampled.seen, sampled.halved), (1, 2_001, 2));
     }
 
     #[test]
     fn where_no_key_fits_the_error_does_not_say_that_there_is_none() {
-        let mut gathered = KeySampler::with_room_for(100);
+        let mut sampler = KeySampler::with_room_for(100);
         let only = Fingerprint::new(1, 0b10);
-        (0..2_000).for_each(|round| gathered.add(only, Timestamp::from_secs(round)));
-        let sampled = gathered.into_timelines();
+        (0..2_000).for_each(|round| sampler.add(only, Timestamp::from_secs(round)));
+        let sampled = sampler.into_timelines();
         assert_eq!((sampled.requests(), sampled.seen), (0, 2_000));
-        let asked = crate::LimitSearch::new(vec!["ip".to_owned()], Span::from_secs(60));
-        let error = asked.no_requests_error(sampled.seen, 3_000).to_string();
-        assert!(
-            error.starts_with("each key ip has more requests than can be looked at"),
-            "{error}"
-        );
-        let error = asked.no_requests_error(0, 3_000).to_string();
+        let search = crate::LimitSearch::new(vec!["ip".to_owned()], Span::from_secs(60));
+        let error = search.no_requests_error(sampled.seen, 3_000).to_string();
+        assert!(error.starts_with("each key ip has more requests than can be examined"), "{error}");
+        let error = search.no_requests_error(0, 3_000).to_string();
         assert!(error.starts_with("no request of 3000 has the key ip"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Attackers that know where a window ends.
+//! Traffic of attackers that know when a window ends.
 
 use tidegate::{Span, Timestamp};
 
@@ -11,11 +11,13 @@ pub(super) struct AttackTraffic {
     ticker: Option<AttackTicker>,
 }
 
+/// Requests that come at the same time.
 struct AttackBurst {
     at: Timestamp,
     left: u64,
 }
 
+/// A steady stream of requests.
 struct AttackTicker {
     next: Timestamp,
     every: Span,
@@ -25,34 +27,34 @@ struct AttackTicker {
 impl AttackTraffic {
     /// A full quota a second before the first edge, another a second after it; for a window shorter
     /// than a minute, a 60th of it before and after.
-    pub(super) fn burst(setting: &TrafficSettings) -> Self {
-        let window = setting.quota.window();
+    pub(super) fn burst(settings: &TrafficSettings) -> Self {
+        let window = settings.quota.window();
         let aside = Span::from_micros(window.as_micros() / 60).min(Span::from_secs(1));
-        let edge = setting.start + window;
-        let full = |at| AttackBurst { at, left: setting.quota.limit().min(MOST) };
-        Self::new(vec![full(edge.before(aside)), full(edge + aside)], None, setting)
+        let edge = settings.start + window;
+        let full = |at| AttackBurst { at, left: settings.quota.limit().min(MOST) };
+        Self::new(vec![full(edge.before(aside)), full(edge + aside)], None, settings)
     }
 
     /// A full quota at the last moment of a window, and from then on ten attempts for each request
-    /// that the limit allows: whatever an algorithm gives is taken at once.
-    pub(super) fn greedy(setting: &TrafficSettings) -> Self {
-        let window = setting.quota.window();
-        let edge = setting.start + window;
-        let limit = setting.quota.limit().clamp(1, MOST);
+    /// that the limit allows: every unit that an algorithm frees is taken immediately.
+    pub(super) fn greedy(settings: &TrafficSettings) -> Self {
+        let window = settings.quota.window();
+        let edge = settings.start + window;
+        let limit = settings.quota.limit().clamp(1, MOST);
         let burst = AttackBurst { at: edge.before(Span::from_micros(1)), left: limit };
         let every = Span::from_micros((window.as_micros() / limit / 10).max(1));
-        let drum = AttackTicker { next: edge, every, end: setting.start + setting.span };
-        Self::new(vec![burst], Some(drum), setting)
+        let ticker = AttackTicker { next: edge, every, end: settings.start + settings.span };
+        Self::new(vec![burst], Some(ticker), settings)
     }
 
     fn new(
         bursts: Vec<AttackBurst>,
-        drum: Option<AttackTicker>,
-        setting: &TrafficSettings,
+        ticker: Option<AttackTicker>,
+        settings: &TrafficSettings,
     ) -> Self {
-        let end = setting.start + setting.span;
+        let end = settings.start + settings.span;
         let bursts: Vec<_> = bursts.into_iter().filter(|burst| burst.at < end).collect();
-        Self { bursts: bursts.into_iter(), now: None, ticker: drum }
+        Self { bursts: bursts.into_iter(), now: None, ticker }
     }
 }
 
@@ -68,12 +70,12 @@ impl TrafficStream for AttackTraffic {
                 None => break,
             }
         }
-        let drum = self.ticker.as_mut().filter(|drum| drum.next < drum.end)?;
-        let at = drum.next;
-        drum.next = at + drum.every;
+        let ticker = self.ticker.as_mut().filter(|ticker| ticker.next < ticker.end)?;
+        let at = ticker.next;
+        ticker.next = at + ticker.every;
         Some(Arrival { at, source: 0 })
     }
 }
 
-/// Of a limit of billions, a burst that still ends.
+/// The largest burst, so that a limit of billions does not take forever.
 const MOST: u64 = 1_000_000;

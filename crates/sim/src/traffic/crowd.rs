@@ -1,4 +1,4 @@
-//! A crowd of clients that retry.
+//! Traffic of many clients that retry after a denial.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,8 +8,8 @@ use tidegate::{Span, Timestamp};
 use super::{Arrival, TrafficSettings, TrafficStream};
 use crate::SeededRandom;
 
-/// Clients that arrive within a second, share one limit, and come back when they are told to. With
-/// jitter they add a delay of their own, so that they do not all come back together.
+/// Clients that arrive within a second, share one limit, and retry exactly after the delay of a
+/// denial. With jitter they add a random delay, so that they do not all retry together.
 pub(super) struct CrowdTraffic {
     waiting: BinaryHeap<Reverse<Timestamp>>,
     end: Timestamp,
@@ -18,17 +18,17 @@ pub(super) struct CrowdTraffic {
 }
 
 impl CrowdTraffic {
-    pub(super) fn new(setting: &TrafficSettings, jitter: bool) -> Self {
-        let mut random = SeededRandom::new(setting.seed);
-        let window = setting.quota.window();
+    pub(super) fn new(settings: &TrafficSettings, jitter: bool) -> Self {
+        let mut random = SeededRandom::new(settings.seed);
+        let window = settings.quota.window();
         let first = Span::from_micros(window.as_micros() / 60).min(Span::from_secs(1));
         let arrival = |_| {
             let offset = Span::from_micros(random.below(first.as_micros().max(1)));
-            Reverse(setting.start + offset)
+            Reverse(settings.start + offset)
         };
-        let waiting = (0..setting.sources).map(arrival).collect();
+        let waiting = (0..settings.sources).map(arrival).collect();
         let jitter = jitter.then_some(window);
-        Self { waiting, end: setting.start + setting.span, jitter, random }
+        Self { waiting, end: settings.start + settings.span, jitter, random }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Traffic models: who comes when.
+//! Traffic models: when requests come, and from which source.
 
 mod attack;
 mod crowd;
@@ -22,16 +22,16 @@ pub struct Arrival {
     pub source: u32,
 }
 
-/// Requests in the order of their times. A model is told about denials, as a client would be.
+/// Requests in the order of their times. A model learns of denials, as a client does.
 pub trait TrafficStream {
     /// The next request; `None` at the end.
     fn next(&mut self) -> Option<Arrival>;
 
-    /// The last request was denied, and told to come back after this long.
+    /// Called when the last request was denied, with the delay after which it may be retried.
     fn on_denied(&mut self, _arrival: Arrival, _retry_after: Option<Span>) {}
 }
 
-/// What a model needs to know.
+/// The settings of a traffic model.
 #[derive(Clone, Copy, Debug)]
 pub struct TrafficSettings {
     /// The limit that the traffic is aimed at.
@@ -82,36 +82,36 @@ macro_rules! models {
 
 models! {
     BurstAtBoundary "burst-at-boundary"
-        "a full quota right before a window's edge and another right behind it",
+        "a full quota right before a window's edge and another right after it",
     Greedy "greedy" "a full quota right before an edge, and then all that is ever admitted",
     Poisson "poisson" "independent requests at a constant rate",
     OnOff "on-off" "silence, and now and then a burst at five times the rate",
     Diurnal "diurnal" "a rate that rises and falls once, as between night and day",
     Zipf "zipf" "many sources, the n-th of which comes 1/n as often as the first",
-    Crowd "crowd" "clients that come at once, share one limit, and retry exactly when told",
+    Crowd "crowd" "clients that come together, share one limit, and retry exactly when allowed",
     CrowdJitter "crowd-jitter" "the same clients, which add up to one window of jitter",
 }
 
 impl TrafficModel {
     /// Starts the traffic.
-    pub fn start(self, setting: &TrafficSettings) -> Box<dyn TrafficStream> {
+    pub fn start(self, settings: &TrafficSettings) -> Box<dyn TrafficStream> {
         match self {
-            Self::BurstAtBoundary => Box::new(AttackTraffic::burst(setting)),
-            Self::Greedy => Box::new(AttackTraffic::greedy(setting)),
-            Self::Poisson => Box::new(PoissonTraffic::new(setting, RateShape::Even)),
+            Self::BurstAtBoundary => Box::new(AttackTraffic::burst(settings)),
+            Self::Greedy => Box::new(AttackTraffic::greedy(settings)),
+            Self::Poisson => Box::new(PoissonTraffic::new(settings, RateShape::Even)),
             Self::OnOff => {
-                Box::new(PoissonTraffic::new(setting, RateShape::on_off(setting.quota.window())))
+                Box::new(PoissonTraffic::new(settings, RateShape::on_off(settings.quota.window())))
             }
             Self::Diurnal => {
-                Box::new(PoissonTraffic::new(setting, RateShape::Diurnal(setting.span)))
+                Box::new(PoissonTraffic::new(settings, RateShape::Diurnal(settings.span)))
             }
-            Self::Zipf => Box::new(PoissonTraffic::new(setting, RateShape::Even)),
-            Self::Crowd => Box::new(CrowdTraffic::new(setting, false)),
-            Self::CrowdJitter => Box::new(CrowdTraffic::new(setting, true)),
+            Self::Zipf => Box::new(PoissonTraffic::new(settings, RateShape::Even)),
+            Self::Crowd => Box::new(CrowdTraffic::new(settings, false)),
+            Self::CrowdJitter => Box::new(CrowdTraffic::new(settings, true)),
         }
     }
 
-    /// How many windows show what it does.
+    /// How many windows it takes to show the model.
     pub const fn windows(self) -> u64 {
         match self {
             Self::BurstAtBoundary | Self::Greedy => 3,

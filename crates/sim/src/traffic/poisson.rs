@@ -1,4 +1,4 @@
-//! Random streams: requests that come independently, at a rate that may change.
+//! Random traffic: independent requests at a rate that may change.
 
 use tidegate::{Span, Timestamp};
 
@@ -15,7 +15,7 @@ pub(crate) struct PoissonTraffic {
     at: f64,
     seconds: f64,
     start: Timestamp,
-    /// Between two requests at the highest rate, on average.
+    /// The mean time between two requests at the highest rate, in seconds.
     gap: f64,
     sources: Zipf,
 }
@@ -25,7 +25,7 @@ pub(crate) struct PoissonTraffic {
 pub(crate) enum RateShape {
     /// Always the same.
     Even,
-    /// Nothing most of the time, and five times the rate in between.
+    /// No requests most of the time, and bursts at five times the rate.
     OnOff { on: f64, off: f64, is_on: bool, until: f64 },
     /// Up and down once in this long.
     Diurnal(Span),
@@ -66,13 +66,13 @@ impl RateShape {
 }
 
 impl PoissonTraffic {
-    pub(crate) fn new(setting: &TrafficSettings, shape: RateShape) -> Self {
-        let sources = Zipf::new(setting.sources as usize, 1.0);
-        let random = SeededRandom::new(setting.seed);
-        Self::with_rate(setting.start, setting.span, setting.rate, shape, sources, random)
+    pub(crate) fn new(settings: &TrafficSettings, shape: RateShape) -> Self {
+        let sources = Zipf::new(settings.sources as usize, 1.0);
+        let random = SeededRandom::new(settings.seed);
+        Self::with_rate(settings.start, settings.span, settings.rate, shape, sources, random)
     }
 
-    /// Not aimed at a limit.
+    /// Traffic at a rate that does not depend on a limit.
     pub(crate) fn with_rate(
         start: Timestamp,
         span: Span,
@@ -108,5 +108,5 @@ pub(crate) fn seconds(span: Span) -> f64 {
 }
 
 const BURST: f64 = 5.0;
-/// Nights have a ninth of what days have.
+/// The lowest rate is a ninth of the highest.
 const SWING: f64 = 0.8;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 
-/// How keys are kept so that another limiter finds our counts and we find its: a [`KeyTemplate`] for
-/// their names, and how long they live.
+/// How keys are stored so that another limiter finds our counts and we find its counts: a
+/// [`KeyTemplate`] for their names, and how long they live.
 ///
 /// ```
 /// use tidegate::{KeyFormat, RedisConfig, RedisStore};
@@ -22,7 +22,7 @@ use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 /// // RLaaS: fixed windows, and its log.
 /// let windows: KeyFormat = "rlaas:rate_limit:{entity}:{window_index}".parse()?;
 /// let log: KeyFormat = "rlaas:rate_limit:{entity}".parse()?;
-/// // A gateway's fixed windows; two adjacent windows, in one slot of a RedisCluster; a Java library.
+/// // A gateway's fixed windows; two adjacent windows, in one slot of a Cluster; a Java library.
 /// let gateway: KeyFormat = "rate_limit:{entity}:{limit}:{window_start}".parse()?;
 /// let hybrid: KeyFormat = "sw:{{entity}}:{window_start}".parse()?;
 /// let java: KeyFormat = "ratelimiter:{entity}:{window_start_ms}".parse()?;
@@ -47,17 +47,17 @@ use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 ///
 /// Windows are aligned to the epoch, even where a rule would stagger them. A log is exact to the
 /// millisecond. All times are Redis's. A decision is a call of its own here, so this is slower than
-/// our own keys, and takes more of Redis's memory: use it while there is someone to share with.
+/// our own keys, and takes more of Redis's memory: use it while another limiter shares the counters.
 ///
 /// A key always has a time to live: until it stops mattering, and a
-/// [buffer](Self::expiry_buffer) more; a log for a second window, if that is longer. One that is
-/// found without, or with too little, gets it with the next decision.
+/// [buffer](Self::expiry_buffer) more; a log for a second window, if that is longer. A key that is
+/// found without one, or with too short a one, gets it with the next decision.
 ///
-/// # What others may do
+/// # User text in names
 ///
-/// Names come from requests, so their authors see them in Redis, and with `:` in a name one may
-/// be able to write the name of another's key: `{entity}:{limit}` cannot tell `a:b` + `c` from
-/// `a` + `b:c`. Where that matters, leave it to our own keys, which hold no user text. A name longer
+/// Names come from requests, so user text is visible in Redis, and a client with `:` in its name may
+/// be able to produce the name of another client's key: `{entity}:{limit}` cannot tell `a:b` + `c`
+/// from `a` + `b:c`. Where that matters, use our own keys, which hold no user text. A name longer
 /// than 512 bytes, or with control characters, is replaced by a keyed hash of it, and so is one that
 /// is empty or has braces where the template has a hash tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl KeyFormat {
         ))
     }
 
-    /// What the template says of windows, if anything.
+    /// How the template names windows, if it does.
     pub(crate) fn window(&self) -> Option<WindowName> {
         self.template.window()
     }
@@ -116,7 +116,7 @@ impl KeyFormat {
     }
 }
 
-/// With a buffer of one second, unless the template says another.
+/// With a buffer of one second, unless the template sets another.
 impl From<KeyTemplate> for KeyFormat {
     fn from(template: KeyTemplate) -> Self {
         Self { buffer: template.buffer().unwrap_or(DEFAULT_BUFFER), template }

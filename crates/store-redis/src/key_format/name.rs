@@ -1,4 +1,4 @@
-//! From a template and a charge to a key's name.
+//! Makes a key's name from a template and a charge.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use tidegate_core::{Charge, Fingerprint, KeyPlaceholder, TemplatePart};
 use super::KeyFormat;
 use crate::key_name::KeyName;
 
-/// A key's name, around the window that only Redis knows.
+/// A key's name, before and after the window that only Redis knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedKeyName {
     pub(crate) head: Vec<u8>,
@@ -26,7 +26,7 @@ impl SharedKeyName {
 const LONGEST_TEXT: usize = 512;
 
 impl KeyFormat {
-    /// The name of a charge's keys. A caller without a name goes by its fingerprint.
+    /// The name of a charge's keys. An entity or limit without a name is named by its fingerprint.
     pub(crate) fn name(&self, charge: &Charge<'_>, secret: &[u8; 16]) -> SharedKeyName {
         let tagged = self.template.parts().iter().any(|part| match part {
             TemplatePart::Text(text) => text.contains(['{', '}']),
@@ -52,19 +52,21 @@ impl KeyFormat {
     ) -> SharedKeyName {
         let (mut head, mut tail, mut after) = (Vec::new(), Vec::new(), false);
         for part in self.template.parts() {
-            let side = if after { &mut tail } else { &mut head };
+            let out = if after { &mut tail } else { &mut head };
             match part {
-                TemplatePart::Text(text) => side.extend_from_slice(text.as_bytes()),
+                TemplatePart::Text(text) => out.extend_from_slice(text.as_bytes()),
                 TemplatePart::Placeholder(KeyPlaceholder::Window(_)) => after = true,
-                TemplatePart::Placeholder(it) => side.extend_from_slice(text_of(*it).as_bytes()),
+                TemplatePart::Placeholder(other) => {
+                    out.extend_from_slice(text_of(*other).as_bytes());
+                }
             }
         }
         SharedKeyName { head, tail }
     }
 }
 
-/// A text as it may appear in a name. Lengths are bounded, nobody can inject what a terminal would
-/// obey, and nobody can move keys to another slot with braces of their own.
+/// A text as it may appear in a name. Its length is bounded, it cannot inject terminal control
+/// sequences, and its braces cannot move keys to another slot.
 fn shown<'a>(text: &'a str, tagged: bool, secret: &[u8; 16]) -> Cow<'a, str> {
     let breaks_tag = text.is_empty() || text.contains(['{', '}']);
     if text.len() <= LONGEST_TEXT && !text.contains(char::is_control) && !(tagged && breaks_tag) {

@@ -1,11 +1,11 @@
-//! How long to wait before trying again.
+//! How long to wait before another attempt to connect.
 
 use std::time::Duration;
 
 use tidegate_store::StoreErrorKind;
 
-/// Grows with each failure, and is randomised so that clients that failed together do not come back
-/// together.
+/// The pause before the next attempt. It grows with each failure, and is randomised so that clients
+/// that failed together do not come back together.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionBackoff {
     failures: u32,
@@ -24,7 +24,7 @@ impl ConnectionBackoff {
         self.failures = 0;
     }
 
-    /// Zero if nothing has failed.
+    /// The next pause; zero if nothing has failed.
     pub(super) fn pause(&self) -> Duration {
         match self.failures {
             0 => Duration::ZERO,
@@ -33,7 +33,7 @@ impl ConnectionBackoff {
     }
 }
 
-/// Anything from `least` to `most`.
+/// A random duration from `least` to `most`.
 pub(super) fn jitter(least: Duration, most: Duration) -> Duration {
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(fastrand::u64(nanos(least)..=nanos(most.max(least))))

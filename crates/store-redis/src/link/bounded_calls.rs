@@ -1,4 +1,4 @@
-//! Calls that end in time. Whoever stops waiting says so, or a connection that hangs is never
+//! Calls with a time limit. A timeout is recorded, or a connection that hangs would never be
 //! replaced.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::shared_connection::ConnectionFault;
 use super::{RedisFailure, RedisLink, RedisReply, ScriptCall};
 
 impl RedisLink {
-    /// [`run`](Self::run), with an end to the wait.
+    /// [`run`](Self::run), with a time limit.
     pub(crate) async fn run_within(
         &self,
         slot: u16,
@@ -22,9 +22,8 @@ impl RedisLink {
         self.within(slot, lane, patience, self.run(slot, lane, call)).await
     }
 
-    /// How long a call over one connection takes, once there is one. A connection that nobody else
-    /// uses and that does not answer in all of this time is replaced: callers would find out only
-    /// by waiting for it.
+    /// How long a call takes, once its connection is up. A connection that does not answer within
+    /// `patience` is replaced: while the breaker is open, no caller would notice.
     pub(crate) async fn probe(
         &self,
         slot: u16,
@@ -39,14 +38,14 @@ impl RedisLink {
         let late = |_| Err(no_answer(patience));
         let _ = timeout(patience, connected).await.unwrap_or_else(late)?;
         let (began, mut over) = (Instant::now(), None);
-        // A node that is alive may send the call on to one that is not.
+        // A node that is alive may redirect the call to one that is not.
         let run = self.run_over(slot, lane, call, |now_over| {
-            over = now_over.map(|(node, live)| (Arc::clone(node), Arc::clone(live)));
+            over = now_over.map(|(node, connection)| (Arc::clone(node), Arc::clone(connection)));
         });
         let answer = timeout(patience, run).await;
         answer.unwrap_or_else(|_| {
-            if let Some((node, live)) = over {
-                node.lane(lane).report(&live, ConnectionFault::Silent);
+            if let Some((node, connection)) = over {
+                node.lane(lane).report(&connection, ConnectionFault::Silent);
             }
             self.suspect_topology();
             Err(no_answer(patience))

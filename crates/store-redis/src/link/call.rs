@@ -1,4 +1,4 @@
-//! What is sent.
+//! Script calls in the form in which they are sent.
 
 use redis::{Arg, Cmd, Pipeline};
 use tidegate_store::StoreErrorKind;
@@ -26,7 +26,7 @@ impl RedisScript {
 pub(crate) struct ScriptCall {
     script: &'static RedisScript,
     command: Cmd,
-    /// What the script repeats at the end of its answer.
+    /// What the script repeats at the end of its reply.
     mark: Option<u32>,
 }
 
@@ -42,27 +42,28 @@ impl ScriptCall {
         Self { script, command, mark: None }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub(crate) fn arg(&mut self, argument: impl AsRef<[u8]>) -> &mut Self {
         self.command.arg(argument.as_ref());
         self
     }
 
-    /// One more argument, in decimal.
+    /// Adds a number as an argument.
     pub(crate) fn number(&mut self, argument: i64) -> &mut Self {
         self.command.arg(argument);
         self
     }
 
-    /// A mark as the last argument, which the script repeats as the last part of its answer. Answers
-    /// have no other sign of what they answer: if one is lost, each call gets the next one's.
+    /// Adds a mark as the last argument, which the script repeats as the last part of its reply.
+    /// Replies have no other sign of which call they belong to: if one is lost, each call gets the reply
+    /// to the next.
     pub(crate) fn marked(mut self) -> Self {
         let mark = fastrand::u32(..);
         self.number(i64::from(mark));
         Self { mark: Some(mark), ..self }
     }
 
-    /// The answer without its mark, if it is the answer to this call.
+    /// The reply without its mark, if it belongs to this call.
     pub(super) fn check_mark(&self, reply: RedisReply) -> Result<RedisReply, RedisFailure> {
         let Some(mark) = self.mark else { return Ok(reply) };
         match reply {
@@ -70,9 +71,10 @@ impl ScriptCall {
                 parts.pop();
                 Ok(RedisReply::Array(parts))
             }
-            _ => {
-                Err(RedisFailure::unknown(StoreErrorKind::Protocol, "not the answer to this call"))
-            }
+            _ => Err(RedisFailure::unknown(
+                StoreErrorKind::Protocol,
+                "the reply belongs to another call",
+            )),
         }
     }
 
@@ -80,7 +82,7 @@ impl ScriptCall {
         &self.command
     }
 
-    /// With the script's text, for a server that does not know its hash. It will afterwards.
+    /// The call with the script's text, for a server that does not know its hash yet.
     pub(super) fn by_text(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(self.script.body.as_str());
@@ -97,8 +99,8 @@ const fn is_mark(part: Option<&RedisReply>, mark: u32) -> bool {
     matches!(part, Some(RedisReply::Integer(number)) if *number == mark as i64)
 }
 
-/// A command that is let in during a slot's migration, in one piece: no other caller's command gets
-/// in between.
+/// A command that a node accepts while its slot is being migrated there. `ASKING` and the command are
+/// one pipeline, so that no other caller's command comes between them.
 pub(super) fn asking(command: &Cmd) -> Pipeline {
     let mut both = redis::pipe();
     both.cmd("ASKING");

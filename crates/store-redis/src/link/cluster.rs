@@ -1,4 +1,4 @@
-//! Finds the node of a slot, and keeps track of which node serves what.
+//! A Cluster: finds the node of a slot, and keeps the slot map up to date.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,26 +25,27 @@ pub(super) struct RedisCluster {
     refresher: ScopedTask,
 }
 
-/// What is known about a Cluster.
+/// The known nodes and slots of a Cluster.
 #[derive(Debug)]
 struct ClusterTopology {
     config: Arc<RedisConfig>,
     seeds: Vec<RedisAddress>,
     map: watch::Sender<SlotMapState>,
-    /// The nodes on the map, and those we were redirected to since it was drawn.
+    /// The nodes on the map, and those that calls were redirected to since the map was fetched.
     nodes: Mutex<HashMap<RedisAddress, Arc<RedisNode>>>,
-    /// Rung when the map turns out to be wrong.
+    /// Notified when the map turns out to be wrong.
     bell: Notify,
 }
 
+/// The slot map, or why there is none.
 #[derive(Clone, Debug)]
 enum SlotMapState {
-    /// Nobody has asked for one yet, or the runtime of the callers that did is gone.
+    /// No caller has needed a map yet, or the runtime of those that did has ended.
     Idle,
-    /// Being drawn for the first time.
+    /// The map is being fetched for the first time.
     Awaited,
     Ready(Arc<SlotMap<RedisNode>>),
-    /// There is none, and the last attempt failed.
+    /// There is no map, because the last attempt to fetch one failed.
     Missing(RedisFailure),
 }
 
@@ -52,8 +53,8 @@ impl RedisCluster {
     pub(super) fn new(seeds: Vec<RedisAddress>, config: Arc<RedisConfig>) -> Self {
         let map = watch::Sender::new(SlotMapState::Idle);
         let (nodes, bell) = (Mutex::default(), Notify::new());
-        let atlas = Arc::new(ClusterTopology { config, seeds, map, nodes, bell });
-        Self { topology: atlas, refresher: ScopedTask::default() }
+        let topology = Arc::new(ClusterTopology { config, seeds, map, nodes, bell });
+        Self { topology, refresher: ScopedTask::default() }
     }
 
     /// The node that serves a slot.
@@ -69,13 +70,13 @@ impl RedisCluster {
                 return outcome;
             }
             if maps.changed().await.is_err() {
-                let message = "the Cluster was given up";
+                let message = "the Cluster's client was shut down";
                 return Err(RedisFailure::not_run(StoreErrorKind::Unreachable, message));
             }
         }
     }
 
-    /// The node that serves a slot, if it is known right away.
+    /// The node that serves a slot, if it is known without waiting.
     pub(super) fn known_node(&self, slot: u16) -> Option<Arc<RedisNode>> {
         self.topology.look_up(slot)?.ok()
     }
@@ -117,14 +118,14 @@ impl RedisCluster {
         Ok(node)
     }
 
-    /// Has the map redrawn, soon.
+    /// Has the map fetched again, soon.
     pub(super) fn request_refresh(&self) {
         self.topology.bell.notify_one();
     }
 }
 
 impl ClusterTopology {
-    /// What a caller gets from the map; nothing if it has to wait for it.
+    /// What a caller gets from the map; `None` if it has to wait for one.
     fn look_up(&self, slot: u16) -> Option<Result<Arc<RedisNode>, RedisFailure>> {
         match &*self.map.borrow() {
             SlotMapState::Ready(map) => Some(map.get(slot).cloned().ok_or_else(|| {
@@ -152,13 +153,14 @@ impl ClusterTopology {
         Ok(node)
     }
 
-    /// Asks one node after the other, those on the map first, until one knows.
+    /// Queries one node after the other, known nodes first, until one answers.
     async fn fetch_ranges(&self) -> Result<Vec<SlotRange>, RedisFailure> {
         let mut candidates: Vec<_> = self.nodes.lock().keys().cloned().collect();
         fastrand::shuffle(&mut candidates);
-        candidates.truncate(MOST_ASKED);
+        candidates.truncate(MOST_QUERIED);
         candidates.extend(self.seeds.iter().cloned());
-        let mut last = RedisFailure::not_run(StoreErrorKind::Misconfigured, "no node is known");
+        let mut last =
+            RedisFailure::not_run(StoreErrorKind::Misconfigured, "no node of the Cluster is known");
         for candidate in candidates {
             match self.ask(&candidate).await {
                 Ok(ranges) => return Ok(ranges),
@@ -170,13 +172,13 @@ impl ClusterTopology {
 
     async fn ask(&self, address: &RedisAddress) -> Result<Vec<SlotRange>, RedisFailure> {
         let login = login_of(&self.config).await?;
-        let mut wire = dial_for_questions(address, &login, &self.config).await?;
+        let mut connection = dial_for_questions(address, &login, &self.config).await?;
         let answer = within(&self.config, address, async {
-            wire.ask(redis::cmd("CLUSTER").arg("SLOTS")).await
+            connection.ask(redis::cmd("CLUSTER").arg("SLOTS")).await
         });
         match answer.await? {
             Ok(reply) => ranges(&reply, address),
-            // A server that does not understand the question is not part of a Cluster.
+            // A server that does not understand the command is not part of a Cluster.
             Err(error) if error.code() == "ERR" => {
                 let message = RedisFailure::of_server(&error).message;
                 Err(RedisFailure::not_run(StoreErrorKind::Misconfigured, message).at(address))
@@ -185,7 +187,7 @@ impl ClusterTopology {
         }
     }
 
-    /// Redraws the map and drops nodes that have left it.
+    /// Replaces the map, and drops nodes that are no longer on it.
     fn update_map(&self, ranges: Vec<SlotRange>) -> Result<(), RedisFailure> {
         let present: HashSet<_> = ranges.iter().map(|range| range.primary.clone()).collect();
         self.nodes.lock().retain(|address, node| node.take_used() || present.contains(address));
@@ -203,21 +205,21 @@ struct ClusterRefresher(Arc<ClusterTopology>);
 
 impl ClusterRefresher {
     async fn run(self) {
-        let atlas = &*self.0;
+        let topology = &*self.0;
         let mut backoff = ConnectionBackoff::default();
         loop {
             let next = Instant::now() + REST;
-            match atlas.fetch_ranges().await.and_then(|ranges| atlas.update_map(ranges)) {
+            match topology.fetch_ranges().await.and_then(|ranges| topology.update_map(ranges)) {
                 Ok(()) => {
                     backoff.reset();
-                    let _ = timeout(STALE, atlas.bell.notified()).await;
+                    let _ = timeout(STALE, topology.bell.notified()).await;
                     sleep_until(next).await;
                 }
                 Err(failure) => {
                     backoff.record_failure(failure.kind);
                     // An old map is better than none.
-                    if !matches!(*atlas.map.borrow(), SlotMapState::Ready(_)) {
-                        atlas.map.send_replace(SlotMapState::Missing(failure));
+                    if !matches!(*topology.map.borrow(), SlotMapState::Ready(_)) {
+                        topology.map.send_replace(SlotMapState::Missing(failure));
                     }
                     sleep(backoff.pause()).await;
                 }
@@ -226,18 +228,18 @@ impl ClusterRefresher {
     }
 }
 
-/// The next caller starts another one, on a runtime that is still running.
+/// Lets the next caller start another refresher, on a runtime that is still running.
 impl Drop for ClusterRefresher {
     fn drop(&mut self) {
         self.0.map.send_replace(SlotMapState::Idle);
     }
 }
 
-/// The most nodes: each has connections.
+/// The most nodes of a Cluster: each has connections.
 const MOST_NODES: usize = 1_000;
-/// Nodes on the map to ask before falling back to the seeds.
-const MOST_ASKED: usize = 5;
-/// The pause between two surveys, however often the map turns out to be wrong.
+/// How many known nodes are queried before the seeds.
+const MOST_QUERIED: usize = 5;
+/// The least time between two refreshes, however often the map turns out to be wrong.
 const REST: Duration = Duration::from_secs(1);
-/// A map is redrawn after this time even if nobody complained.
+/// A map is refreshed after this time even if it never turned out to be wrong.
 const STALE: Duration = Duration::from_secs(60);

@@ -14,15 +14,15 @@ pub(crate) struct RedisFailure {
     pub(crate) kind: StoreErrorKind,
     pub(crate) message: Arc<str>,
     pub(crate) outcome: CallOutcome,
-    /// Whether it was refused only because its keys are currently in two places, as they are while
-    /// their slot moves: each of them alone may succeed.
+    /// Whether the call was refused only because its keys are on two nodes while their slot migrates:
+    /// a call for each key may succeed.
     pub(crate) keys_apart: bool,
 }
 
 /// Whether a call without a reply may have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
-    /// Certainly not: sending it again is safe.
+    /// It certainly did not run: sending it again is safe.
     NotRun,
     /// It may have run, in whole or in part: sending it again might charge twice.
     Unknown,
@@ -61,7 +61,7 @@ impl RedisFailure {
         Self { kind, message: message.into(), outcome, keys_apart: code == "TRYAGAIN" }
     }
 
-    /// Adds where it happened.
+    /// Adds the server's address to the message.
     pub(super) fn at(self, address: &RedisAddress) -> Self {
         Self { message: format!("{address}: {}", self.message).into(), ..self }
     }
@@ -101,35 +101,35 @@ fn class_of(code: &str) -> (StoreErrorKind, CallOutcome) {
     }
 }
 
-/// What a server said instead of running a call, if there is more to do than give up.
+/// A server's refusal to run a call, by what can be done about it.
 #[derive(Debug)]
 pub(super) enum RedisRefusal {
-    /// It does not know the script by its hash.
+    /// The server does not know the script by its hash.
     NoScript,
     /// Another node serves the slot.
     Moved { slot: u16, to: RedisAddress },
-    /// Another node may have the key already; ask there, just this once.
+    /// Another node may already have the keys; send only this call there.
     Ask { to: RedisAddress },
     /// Not at the moment, but perhaps soon.
     TryLater(RedisFailure),
-    /// It is not the primary, or no longer is.
+    /// The server is not the primary, or no longer is.
     NotPrimary(RedisFailure),
-    /// It is a primary without replicas, perhaps because they have another one by now.
+    /// The server is a primary without replicas, perhaps because they follow another one by now.
     NoReplicas(RedisFailure),
     /// Anything else.
     Final(RedisFailure),
 }
 
 impl RedisRefusal {
-    /// `asked` is the server that said so: a redirection may leave out the host.
-    pub(super) fn of(error: &ServerError, asked: &RedisAddress) -> Self {
-        let failure = RedisFailure::of_server(error).at(asked);
+    /// `server` is the one that refused: a redirection may leave out the host.
+    pub(super) fn of(error: &ServerError, server: &RedisAddress) -> Self {
+        let failure = RedisFailure::of_server(error).at(server);
         match error.code() {
             "NOSCRIPT" => Self::NoScript,
             "LOADING" | "TRYAGAIN" | "CLUSTERDOWN" => Self::TryLater(failure),
             "READONLY" | "MASTERDOWN" => Self::NotPrimary(failure),
             "NOREPLICAS" => Self::NoReplicas(failure),
-            code @ ("MOVED" | "ASK") => match redirection(error.details(), asked) {
+            code @ ("MOVED" | "ASK") => match redirection(error.details(), server) {
                 Some((slot, to)) if code == "MOVED" => Self::Moved { slot, to },
                 Some((_, to)) => Self::Ask { to },
                 None => Self::Final(failure),
@@ -138,11 +138,12 @@ impl RedisRefusal {
         }
     }
 
-    /// For callers that can do nothing about it.
+    /// The failure for callers that cannot do anything about the refusal.
     pub(super) fn into_failure(self) -> RedisFailure {
         let elsewhere = |to: RedisAddress| {
             let message = format!(
-                "it is a node of a Cluster and sent us to {to}; use redis+cluster:// to follow"
+                "the server is a node of a Cluster and redirects to {to}; use redis+cluster:// to \
+                 follow"
             );
             RedisFailure::not_run(StoreErrorKind::Misconfigured, message)
         };
@@ -154,18 +155,18 @@ impl RedisRefusal {
             Self::Moved { to, .. } | Self::Ask { to } => elsewhere(to),
             Self::NoScript => RedisFailure::not_run(
                 StoreErrorKind::Protocol,
-                "it does not know a script whose text it was sent",
+                "the server does not know a script whose text it was sent",
             ),
         }
     }
 }
 
 /// `SLOT HOST:PORT`. An IPv6 address has no brackets here.
-fn redirection(details: Option<&str>, asked: &RedisAddress) -> Option<(u16, RedisAddress)> {
+fn redirection(details: Option<&str>, server: &RedisAddress) -> Option<(u16, RedisAddress)> {
     let (slot, rest) = details?.split_once(' ')?;
     let (host, port) = rest.split_ascii_whitespace().next()?.rsplit_once(':')?;
     let slot = slot.parse().ok().filter(|slot| *slot < super::slot_map::SLOTS)?;
-    let to = super::slot_map::endpoint(host, port.parse().ok()?, asked)?;
+    let to = super::slot_map::endpoint(host, port.parse().ok()?, server)?;
     Some((slot, to))
 }
 
@@ -175,7 +176,7 @@ mod tests {
 
     fn refused(line: &str) -> RedisRefusal {
         let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        let redis::Value::ServerError(error) = value else { panic!("{line} is no error") };
+        let redis::Value::ServerError(error) = value else { panic!("{line} is not an error") };
         RedisRefusal::of(&error, &RedisAddress::Tcp { host: "asked".to_owned(), port: 1 })
     }
 

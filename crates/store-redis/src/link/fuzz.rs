@@ -1,4 +1,4 @@
-//! What a server may say that is not Redis, or that has lost its mind.
+//! A property of replies from a server that is not Redis, or is broken: reading them never panics.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,13 +18,13 @@ use super::memory::RedisMemory;
 use super::slot_map::{SLOTS, SlotMap, ranges};
 use crate::url::RedisAddress;
 
-/// The reply in these bytes, if there is one. On the way it is taken for an error, for the slots of a
-/// Cluster, and for `INFO`.
+/// The reply in these bytes, if there is one. It is also read as an error, as the slots of a Cluster,
+/// and as `INFO`.
 pub(crate) fn reply(bytes: &[u8]) -> Option<RedisReply> {
-    let asked = RedisAddress::Tcp { host: "asked".to_owned(), port: 6379 };
+    let server = RedisAddress::Tcp { host: "asked".to_owned(), port: 6379 };
     let value = redis::parse_redis_value(bytes).ok()?;
     if let Value::ServerError(error) = &value {
-        match RedisRefusal::of(error, &asked) {
+        match RedisRefusal::of(error, &server) {
             RedisRefusal::Moved { slot, to } => {
                 assert!(slot < SLOTS, "{slot}");
                 let _ = to.to_string();
@@ -33,7 +33,7 @@ pub(crate) fn reply(bytes: &[u8]) -> Option<RedisReply> {
         }
     }
     let reply = RedisReply::of(value).ok()?;
-    if let Ok(ranges) = ranges(&reply, &asked) {
+    if let Ok(ranges) = ranges(&reply, &server) {
         let map = SlotMap::new(
             ranges.into_iter().map(|range| (range.first, range.last, Arc::new(range.primary))),
         );

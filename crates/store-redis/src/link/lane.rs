@@ -18,22 +18,22 @@ pub(super) struct ConnectionLane {
     supervisor: ScopedTask,
 }
 
-/// Where callers and the supervisor meet.
+/// What callers and the supervisor share.
 #[derive(Debug)]
 pub(super) struct LaneChannel {
     pub(super) state: watch::Sender<LaneState>,
-    /// Rung when a fault was found.
+    /// Notified when a fault was found.
     pub(super) bell: Notify,
     pub(super) route: Arc<NodeRoute>,
 }
 
-/// What callers find.
+/// The state of a lane's connection, as callers see it.
 #[derive(Clone, Debug)]
 pub(super) enum LaneState {
-    /// Nobody looks after it: nobody has called yet, or the runtime of the callers that did is
-    /// gone.
+    /// There is no supervisor: no call was made yet, or the runtime of the callers that made one has
+    /// ended.
     Idle,
-    /// A connection is being made, and was not known to be hard to get: worth waiting for.
+    /// A connection is being made, and the last attempt did not fail: worth waiting for.
     Dialing,
     Up(Arc<SharedConnection>),
     /// The last attempt failed, and more are made in the background. Not worth waiting for.
@@ -43,11 +43,11 @@ pub(super) enum LaneState {
 impl ConnectionLane {
     pub(super) fn new(route: Arc<NodeRoute>) -> Self {
         let state = watch::Sender::new(LaneState::Idle);
-        let post = Arc::new(LaneChannel { state, bell: Notify::new(), route });
-        Self { channel: post, supervisor: ScopedTask::default() }
+        let channel = Arc::new(LaneChannel { state, bell: Notify::new(), route });
+        Self { channel, supervisor: ScopedTask::default() }
     }
 
-    /// The connection: right away, or once the attempt in progress has ended.
+    /// The connection. Waits for the attempt in progress, if there is one.
     pub(super) async fn connection(&self) -> Result<Arc<SharedConnection>, RedisFailure> {
         if let Some(outcome) = self.channel.state.borrow().outcome() {
             return outcome;
@@ -59,14 +59,14 @@ impl ConnectionLane {
                 return outcome;
             }
             if states.changed().await.is_err() {
-                let message = "the connection was given up";
+                let message = "the connection was shut down";
                 return Err(RedisFailure::not_run(StoreErrorKind::Unreachable, message));
             }
         }
     }
 
     fn start_if_idle(&self) {
-        // The one that changes the state also starts the task.
+        // The caller that changes the state also starts the task.
         let won = self.channel.state.send_if_modified(|state| {
             let idle = matches!(state, LaneState::Idle);
             if idle {
@@ -79,32 +79,32 @@ impl ConnectionLane {
         }
     }
 
-    /// Asks for a connection to be replaced.
-    pub(super) fn report(&self, live: &SharedConnection, fault: ConnectionFault) {
-        if live.record_fault(fault) {
+    /// Has the supervisor replace a connection.
+    pub(super) fn report(&self, connection: &SharedConnection, fault: ConnectionFault) {
+        if connection.record_fault(fault) {
             self.channel.bell.notify_one();
         }
     }
 
     /// Records that a caller's deadline passed.
     pub(super) fn record_timeout(&self) {
-        let LaneState::Up(live) = self.channel.state.borrow().clone() else { return };
-        if live.count_missed() >= MISSED_IN_A_ROW {
-            self.report(&live, ConnectionFault::Silent);
+        let LaneState::Up(connection) = self.channel.state.borrow().clone() else { return };
+        if connection.count_missed() >= MISSED_IN_A_ROW {
+            self.report(&connection, ConnectionFault::Silent);
         }
     }
 }
 
-/// This many deadlines in a row are no accident.
+/// A connection is replaced after this many missed deadlines in a row: fewer can be chance.
 const MISSED_IN_A_ROW: u32 = 3;
 
 impl LaneState {
-    /// What a caller gets from it; nothing if it has to wait.
+    /// What a caller gets; `None` if it has to wait.
     fn outcome(&self) -> Option<Result<Arc<SharedConnection>, RedisFailure>> {
         match self {
-            Self::Up(live) if live.is_usable() => Some(Ok(Arc::clone(live))),
+            Self::Up(connection) if connection.is_usable() => Some(Ok(Arc::clone(connection))),
             Self::Down(failure) => Some(Err(failure.clone())),
-            // A connection that just broke counts as one being made: it will be in a moment.
+            // A connection that just broke counts as being made: the supervisor is about to dial.
             Self::Up(_) | Self::Idle | Self::Dialing => None,
         }
     }

@@ -1,8 +1,8 @@
-//! What a server holds, and what it does when its memory is full.
+//! How much a server holds, and what it does when its memory is full.
 
 use super::reply::RedisReply;
 
-/// What a server holds, and what it does when its memory is full.
+/// How much a server holds, and what it does when its memory is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RedisMemory {
     /// `maxmemory`, in bytes; zero when there is no limit.
@@ -11,7 +11,7 @@ pub(crate) struct RedisMemory {
     pub(crate) policy: String,
     /// `used_memory`, in bytes.
     pub(crate) used: Option<u64>,
-    /// In all of its databases.
+    /// Keys in all databases.
     pub(crate) keys: Option<u64>,
 }
 
@@ -32,13 +32,13 @@ impl RedisMemory {
         }
     }
 
-    /// Whether counters may be dropped to make room, which gives their callers a fresh quota.
+    /// Whether counters may be evicted to make room, which gives their clients a fresh quota.
     pub(crate) fn may_evict(&self) -> bool {
         self.limit > 0 && self.policy != "noeviction"
     }
 }
 
-/// Of lines such as `db0:keys=12,expires=12,avg_ttl=0`.
+/// The sum over lines such as `db0:keys=12,expires=12,avg_ttl=0`.
 fn keys(text: &str) -> u64 {
     let databases = text.lines().filter(|line| line.starts_with("db"));
     let counts = databases.filter_map(|line| line.split_once(":keys="));

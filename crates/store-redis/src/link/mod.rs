@@ -1,4 +1,4 @@
-//! The only module that knows the `redis` crate.
+//! The connection to Redis: the only module that uses the `redis` crate.
 //!
 //! A [`RedisLink`] runs scripts on the server that has their keys. Each server has a few connections,
 //! the [lanes](lane); each lane has a [supervisor] that makes its connection, replaces it when it
@@ -54,8 +54,8 @@ use crate::url::{RedisAddress, RedisDeployment};
 /// Nothing happens before the first call. Connections are then kept up by tasks on the runtime that
 /// made that call, and end when this is dropped.
 ///
-/// A call is sent again only if it provably did not run. It is up to the caller to bound the wait:
-/// to give up, drop the future and report it with [`record_timeout`](Self::record_timeout), or a connection
+/// A call is sent again only if it provably did not run. The caller bounds the wait: to give up, it
+/// drops the future and reports that with [`record_timeout`](Self::record_timeout), or a connection
 /// that hangs is never replaced. [`run_within`](Self::run_within) does both.
 #[derive(Debug)]
 pub(crate) struct RedisLink {
@@ -63,8 +63,8 @@ pub(crate) struct RedisLink {
     lanes: usize,
 }
 
-/// Where a link leads. Copies lead there together: they share the Sentinels, which would otherwise
-/// have to answer each of them.
+/// Where a link leads. Clones share the Sentinels' connections, so that the Sentinels do not have to
+/// answer each clone.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkDestination {
     Single(RedisAddress),
@@ -85,6 +85,7 @@ impl LinkDestination {
     }
 }
 
+/// The servers of a link.
 #[derive(Debug)]
 enum LinkNodes {
     One(Arc<RedisNode>),
@@ -119,52 +120,52 @@ impl RedisLink {
         self.run_over(slot, lane, call, |_| {}).await
     }
 
-    /// The same, and tells over which connection before the call is sent, each time that it is; or
-    /// that there is none yet.
+    /// The same, and reports the connection to `observe` each time before the call is sent, or `None`
+    /// while there is none yet.
     async fn run_over(
         &self,
         slot: u16,
         lane: usize,
         call: &ScriptCall,
-        mut tell: impl FnMut(Option<(&Arc<RedisNode>, &Arc<SharedConnection>)>),
+        mut observe: impl FnMut(Option<(&Arc<RedisNode>, &Arc<SharedConnection>)>),
     ) -> Result<RedisReply, RedisFailure> {
-        let mut course = CallAttempt {
+        let mut attempt = CallAttempt {
             node: self.node(slot).await?,
             asking: false,
             redirects: 0,
             retried: false,
         };
         loop {
-            tell(None);
-            let live = self.connection(&course.node, lane).await?;
-            tell(Some((&course.node, &live)));
-            match live.run(call, course.asking).await {
+            observe(None);
+            let connection = self.connection(&attempt.node, lane).await?;
+            observe(Some((&attempt.node, &connection)));
+            match connection.run(call, attempt.asking).await {
                 Ok(reply) => return Ok(reply),
                 Err(CallError::Refused(refusal)) => {
-                    course = self.follow(course, refusal, lane, &live).await?;
+                    attempt = self.follow(attempt, refusal, lane, &connection).await?;
                 }
                 Err(CallError::Broken(failure)) => {
-                    return Err(self.record_broken(&course.node, lane, failure));
+                    return Err(self.record_broken(&attempt.node, lane, failure));
                 }
                 Err(CallError::Mismatched(failure)) => {
-                    course
+                    attempt
                         .node
                         .lane(lane)
-                        .report(&live, ConnectionFault::Mismatched(failure.clone()));
+                        .report(&connection, ConnectionFault::Mismatched(failure.clone()));
                     return Err(failure);
                 }
             }
         }
     }
 
-    /// What the node that serves `slot` holds, and what it does when its memory is full. The user
-    /// may lack permission to ask, which is an error like any other.
+    /// How much the node that serves `slot` holds, and what it does when its memory is full. Fails if
+    /// the user has no permission to run `INFO`.
     pub(crate) async fn memory(
         &self,
         slot: u16,
         patience: Duration,
     ) -> Result<RedisMemory, RedisFailure> {
-        // All of it: asking for two sections at once has been possible only since Redis 7.
+        // All sections: only since Redis 7 can a client choose two of them.
         let info = redis::cmd("INFO");
         let reply = self.within(slot, 0, patience, self.send(slot, 0, &info)).await?;
         Ok(RedisMemory::of(&reply))
@@ -195,8 +196,8 @@ impl RedisLink {
         command: &Cmd,
     ) -> Result<RedisReply, RedisFailure> {
         let node = self.node(slot).await?;
-        let live = self.connection(&node, lane).await?;
-        live.send(command, false).await.map_err(|trouble| match trouble {
+        let connection = self.connection(&node, lane).await?;
+        connection.send(command, false).await.map_err(|error| match error {
             CallError::Refused(refusal) => refusal.into_failure(),
             CallError::Broken(failure) | CallError::Mismatched(failure) => {
                 self.record_broken(&node, lane, failure)
@@ -228,7 +229,7 @@ impl RedisLink {
         failure
     }
 
-    /// A node that fails may have been replaced by another.
+    /// Checks the topology: a node that fails may have been replaced by another.
     fn suspect_topology(&self) {
         match &self.nodes {
             LinkNodes::One(node) => node.suspect_topology(),
@@ -236,34 +237,37 @@ impl RedisLink {
         }
     }
 
-    /// What to do after a refusal: where to send the call next, or why to give up. Whenever it goes
-    /// on, the server has said that it did not run the call.
+    /// The next attempt after a refusal, or why there is none. There is one only if the server has said
+    /// that it did not run the call.
     async fn follow(
         &self,
-        course: CallAttempt,
+        attempt: CallAttempt,
         refusal: RedisRefusal,
         lane: usize,
-        live: &SharedConnection,
+        connection: &SharedConnection,
     ) -> Result<CallAttempt, RedisFailure> {
         match (refusal, &self.nodes) {
             (RedisRefusal::Moved { slot, to }, LinkNodes::Many(cluster)) => {
-                course.redirect(cluster.moved(slot, to)?, false)
+                attempt.redirect(cluster.moved(slot, to)?, false)
             }
             (RedisRefusal::Ask { to }, LinkNodes::Many(cluster)) => {
-                course.redirect(cluster.node_at(to)?, true)
+                attempt.redirect(cluster.node_at(to)?, true)
             }
             (RedisRefusal::TryLater(failure), _) => {
                 self.suspect_topology();
-                let course = course.retry(failure)?;
+                let attempt = attempt.retry(failure)?;
                 sleep(jitter(SHORT_PAUSE / 2, SHORT_PAUSE)).await;
-                Ok(course)
+                Ok(attempt)
             }
             (RedisRefusal::NotPrimary(failure), _) => {
                 self.suspect_topology();
-                course.node.lane(lane).report(live, ConnectionFault::Demoted(failure.clone()));
-                course.retry(failure)
+                attempt
+                    .node
+                    .lane(lane)
+                    .report(connection, ConnectionFault::Demoted(failure.clone()));
+                attempt.retry(failure)
             }
-            // Its connections are as good as any. Whether it is still the primary, others know.
+            // Its connections are fine. Only the topology shows whether it is still the primary.
             (RedisRefusal::NoReplicas(failure), _) => {
                 self.suspect_topology();
                 Err(failure)
@@ -276,22 +280,22 @@ impl RedisLink {
 /// Where a call is sent, and how often it has been redirected.
 struct CallAttempt {
     node: Arc<RedisNode>,
-    /// Whether the node has to be told that we were redirected there.
+    /// Whether the call has to be preceded by `ASKING`, because a node redirected it here.
     asking: bool,
     redirects: u32,
     retried: bool,
 }
 
 impl CallAttempt {
-    fn redirect(self, node: Arc<RedisNode>, ask: bool) -> Result<Self, RedisFailure> {
-        if self.redirects == MOST_TURNS {
-            let message = format!("sent on more than {MOST_TURNS} times");
+    fn redirect(self, node: Arc<RedisNode>, asking: bool) -> Result<Self, RedisFailure> {
+        if self.redirects == MOST_REDIRECTS {
+            let message = format!("redirected more than {MOST_REDIRECTS} times");
             return Err(RedisFailure::not_run(StoreErrorKind::Overloaded, message));
         }
-        Ok(Self { node, asking: ask, redirects: self.redirects + 1, ..self })
+        Ok(Self { node, asking, redirects: self.redirects + 1, ..self })
     }
 
-    /// To the same node, once.
+    /// Another attempt at the same node, once.
     fn retry(self, failure: RedisFailure) -> Result<Self, RedisFailure> {
         match self.retried {
             true => Err(failure),
@@ -300,7 +304,7 @@ impl CallAttempt {
     }
 }
 
-const MOST_TURNS: u32 = 3;
+const MOST_REDIRECTS: u32 = 3;
 /// The pause before a call is sent again to a server that could not take it: enough for a slot's
 /// last keys to move, and only a small part of anyone's deadline.
 const SHORT_PAUSE: Duration = Duration::from_millis(2);

@@ -1,4 +1,4 @@
-//! One server, with its connections.
+//! One Redis server, with its connections and the way to reach it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,13 @@ use super::shared_connection::{ConnectionDriver, SharedConnection};
 use crate::RedisConfig;
 use crate::url::RedisAddress;
 
-/// One server, with its connections. None is made before it is needed.
+/// One server, with its connections. A connection is made when it is first needed.
 #[derive(Debug)]
 pub(super) struct RedisNode {
     lanes: Box<[ConnectionLane]>,
     route: Arc<NodeRoute>,
-    /// Whether calls were sent here since the Cluster was last asked for its nodes, even though
-    /// this node was not among them.
+    /// Whether calls were redirected here since the slot map was last fetched, even though this node
+    /// was not on it.
     used: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl RedisNode {
         &self.lanes[lane % self.lanes.len()]
     }
 
-    /// It may not be the right one any more.
+    /// Checks whether this is still the right server.
     pub(super) fn suspect_topology(&self) {
         self.route.suspect_topology();
     }
@@ -43,23 +43,24 @@ impl RedisNode {
         self.used.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was used since the last time this was asked.
+    /// Whether it was marked as used since the last call of this function.
     pub(super) fn take_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
 }
 
-/// How to get to a server.
+/// How to reach a server.
 #[derive(Debug)]
 pub(super) struct NodeRoute {
     config: Arc<RedisConfig>,
     end: NodeLocation,
 }
 
+/// Where a server is.
 #[derive(Debug)]
 enum NodeLocation {
     At(RedisAddress),
-    /// Wherever the Sentinels say.
+    /// At the address that the Sentinels report.
     Primary(Arc<SentinelGroup>),
 }
 
@@ -98,7 +99,7 @@ impl NodeRoute {
         dial(address, role, &self.config).await
     }
 
-    /// Returns when the server is not at this address any more.
+    /// Returns when the server is no longer at this address.
     pub(super) async fn wait_until_moved(&self, address: &RedisAddress) {
         match &self.end {
             NodeLocation::At(_) => std::future::pending().await,
@@ -106,7 +107,7 @@ impl NodeRoute {
         }
     }
 
-    /// A server there refuses, fails or is silent, so it may be elsewhere.
+    /// Has the Sentinels queried: the server refuses, fails or is silent, so it may have moved.
     pub(super) fn suspect_topology(&self) {
         if let NodeLocation::Primary(sentinels) = &self.end {
             sentinels.suspect_primary();

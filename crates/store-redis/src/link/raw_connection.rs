@@ -1,4 +1,4 @@
-//! A connection before it is shared: one question, one answer.
+//! A connection before it is shared: one command, one reply.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use super::tls;
 use crate::RedisConfig;
 use crate::url::RedisAddress;
 
-/// Anything that carries bytes.
+/// A byte stream: TCP, TLS or a Unix socket.
 pub(super) trait ConnectionStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> ConnectionStream for S {}
@@ -51,14 +51,15 @@ impl RawConnection {
         Ok(Self { stream, address: address.clone() })
     }
 
-    /// Asks one thing. The outer error means that there is no answer and never will be.
+    /// Sends a command and reads its reply. The outer error means that there is no reply and never will
+    /// be.
     pub(super) async fn ask(
         &mut self,
-        question: &Cmd,
+        command: &Cmd,
     ) -> Result<Result<RedisReply, ServerError>, RedisFailure> {
-        // A server that has no room for us says so and hangs up, perhaps before we could ask; what
-        // it said can be read all the same.
-        let sent = self.stream.write_all(&question.get_packed_command()).await;
+        // A server that has no room for another client sends an error and closes the connection,
+        // perhaps before the command is written. The error can be read all the same.
+        let sent = self.stream.write_all(&command.get_packed_command()).await;
         let flushed = self.stream.flush().await;
         let answer =
             redis::parse_redis_value_async(&mut Default::default(), &mut self.stream).await;
@@ -75,9 +76,13 @@ impl RawConnection {
         }
     }
 
-    /// Subscribes, and says whenever something is heard, until the connection fails. A server that
-    /// refuses is never heard.
-    pub(super) async fn listen(mut self, subscription: &Cmd, heard: impl Fn()) -> RedisFailure {
+    /// Subscribes, and calls `on_message` for each message until the connection fails. If the server
+    /// refuses the subscription, waits forever.
+    pub(super) async fn listen(
+        mut self,
+        subscription: &Cmd,
+        on_message: impl Fn(),
+    ) -> RedisFailure {
         let sent = self.stream.write_all(&subscription.get_packed_command()).await;
         if let Err(error) = sent.and(self.stream.flush().await) {
             return io_failure(&error);
@@ -86,20 +91,20 @@ impl RawConnection {
         loop {
             match redis::parse_redis_value_async(&mut decoder, &mut self.stream).await {
                 Ok(Value::ServerError(_)) => std::future::pending().await,
-                Ok(_) => heard(),
+                Ok(_) => on_message(),
                 Err(error) => return RedisFailure::of_client(&error),
             }
         }
     }
 
-    /// [`ask`](Self::ask), for when an error reply is no use either.
-    pub(super) async fn ask_or_fail(&mut self, question: &Cmd) -> Result<RedisReply, RedisFailure> {
-        self.ask(question).await?.map_err(|error| RedisFailure::of_server(&error))
+    /// [`ask`](Self::ask), where an error reply is a failure too.
+    pub(super) async fn ask_or_fail(&mut self, command: &Cmd) -> Result<RedisReply, RedisFailure> {
+        self.ask(command).await?.map_err(|error| RedisFailure::of_server(&error))
     }
 }
 
-/// Lookups that may be in progress at once in this process. A lookup cannot be cancelled, and each
-/// occupies a thread for as long as the name servers stay silent.
+/// How many lookups may be in progress in this process. A lookup cannot be cancelled, and each
+/// occupies a thread for as long as the name servers do not answer.
 static LOOKUPS: Semaphore = Semaphore::const_new(8);
 
 async fn tcp(host: &str, port: u16, patience: Duration) -> Result<TcpStream, RedisFailure> {
@@ -121,7 +126,7 @@ async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, RedisFailure> 
     let unreachable = |message: String| RedisFailure::not_run(StoreErrorKind::Unreachable, message);
     let permit = LOOKUPS
         .try_acquire()
-        .map_err(|_| unreachable("too many names are being looked up already".to_owned()))?;
+        .map_err(|_| unreachable("too many name lookups are in progress".to_owned()))?;
     let name = (host.to_owned(), port);
     // In a task of its own, which holds the permit until the thread is free again.
     let lookup = tokio::spawn(async move {
@@ -132,7 +137,7 @@ async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, RedisFailure> 
     match lookup.await {
         Ok(Ok(addresses)) => Ok(addresses),
         Ok(Err(error)) => Err(unreachable(format!("no address found: {error}"))),
-        Err(_) => Err(unreachable("the look-up of the name was broken off".to_owned())),
+        Err(_) => Err(unreachable("the name lookup was aborted".to_owned())),
     }
 }
 
@@ -147,15 +152,15 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A peer that vanished silently is noticed after these; the kernel's own patience is a quarter of
-/// an hour with something to send, and two hours without.
+/// How soon a peer that vanished silently is noticed. The kernel's defaults are a quarter of an hour
+/// with something to send, and two hours without.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
 
 fn io_failure(error: &io::Error) -> RedisFailure {
     let kind = match error.kind() {
-        // A socket that we are not allowed to open: only the operator can change that.
+        // Only the operator can grant access to a socket.
         io::ErrorKind::PermissionDenied => StoreErrorKind::Misconfigured,
         _ => StoreErrorKind::Unreachable,
     };

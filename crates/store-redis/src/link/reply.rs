@@ -1,11 +1,11 @@
-//! What a call returned.
+//! Replies of Redis.
 
 use redis::Value;
 use tidegate_store::StoreErrorKind;
 
 use super::failure::RedisFailure;
 
-/// What a call returned, in terms that cover both versions of the protocol.
+/// A reply, in a form that covers both versions of the protocol.
 #[derive(Clone, Debug)]
 pub(crate) enum RedisReply {
     Nil,
@@ -32,7 +32,7 @@ impl RedisReply {
             Value::Attribute { data, .. } => Self::of(*data)?,
             Value::ServerError(error) => return Err(RedisFailure::of_server(&error)),
             other => {
-                let message = format!("a reply of a kind that no script has: {other:?}");
+                let message = format!("unexpected type of reply: {other:?}");
                 return Err(RedisFailure::unknown(StoreErrorKind::Protocol, message));
             }
         })

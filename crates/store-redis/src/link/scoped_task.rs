@@ -1,9 +1,9 @@
-//! Tasks that end with their owner.
+//! A background task that ends with its owner.
 
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
-/// At most one task, started when needed, and ended when this is dropped.
+/// At most one task, started when needed, and aborted when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct ScopedTask(Mutex<Option<AbortHandle>>);
 

@@ -1,4 +1,4 @@
-//! A connection that many callers use at once.
+//! A connection that many callers share.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,39 +16,39 @@ use super::failure::{RedisFailure, RedisRefusal};
 use super::reply::RedisReply;
 use crate::url::RedisAddress;
 
-/// A connection that many callers use at once.
+/// A connection that many callers share.
 #[derive(Debug)]
 pub(super) struct SharedConnection {
     connection: MultiplexedConnection,
     address: RedisAddress,
     since: Instant,
-    /// Set once nothing that was sent will be answered any more.
+    /// Set once no further reply will arrive.
     closed: Arc<AtomicBool>,
-    /// Why it is to be replaced, once someone has found a reason.
+    /// Why the connection must be replaced, once there is a reason.
     fault: OnceLock<ConnectionFault>,
     /// Deadlines missed since the last answer.
     missed: AtomicU32,
 }
 
-/// Why a connection that still stands is to be replaced.
+/// Why a connection that is still open must be replaced.
 #[derive(Clone, Debug)]
 pub(super) enum ConnectionFault {
-    /// The server refuses what only a primary does.
+    /// The server refuses writes, because it is not a primary.
     Demoted(RedisFailure),
     /// Too many deadlines passed without an answer.
     Silent,
-    /// It gave a call the answer to another one.
+    /// A call got the reply to another one.
     Mismatched(RedisFailure),
 }
 
 /// Why a call got no reply.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The server said so.
+    /// The server refused it.
     Refused(RedisRefusal),
     /// The connection failed, and whether the call ran is unknown.
     Broken(RedisFailure),
-    /// It is the answer to another call, as all later ones on this connection will be.
+    /// The reply belongs to another call, as will all later ones on this connection.
     Mismatched(RedisFailure),
 }
 
@@ -64,7 +64,7 @@ impl SharedConnection {
             let _closing = closing;
             driver.await;
         });
-        let live = Self {
+        let shared = Self {
             connection,
             address,
             since: Instant::now(),
@@ -72,7 +72,7 @@ impl SharedConnection {
             fault: OnceLock::new(),
             missed: AtomicU32::new(0),
         };
-        (live, ConnectionDriver(task))
+        (shared, ConnectionDriver(task))
     }
 
     /// The same connection, with a clean record.
@@ -104,7 +104,7 @@ impl SharedConnection {
         self.fault.get()
     }
 
-    /// Records a fault. False if there is one already.
+    /// Records a fault. Returns false if there is one already.
     pub(super) fn record_fault(&self, fault: ConnectionFault) -> bool {
         self.fault.set(fault).is_ok()
     }
@@ -121,12 +121,16 @@ impl SharedConnection {
         }
     }
 
-    /// Runs a script: by its hash, or by its text if the server does not know the hash, which it
-    /// says before running anything.
-    pub(super) async fn run(&self, call: &ScriptCall, ask: bool) -> Result<RedisReply, CallError> {
-        let outcome = match self.send(call.by_hash(), ask).await {
+    /// Runs a script: by its hash, or by its text if the server does not know the hash, which it checks
+    /// before it runs anything.
+    pub(super) async fn run(
+        &self,
+        call: &ScriptCall,
+        to_importing: bool,
+    ) -> Result<RedisReply, CallError> {
+        let outcome = match self.send(call.by_hash(), to_importing).await {
             Err(CallError::Refused(RedisRefusal::NoScript)) => {
-                self.send(&call.by_text(), ask).await
+                self.send(&call.by_text(), to_importing).await
             }
             outcome => outcome,
         };
@@ -134,10 +138,14 @@ impl SharedConnection {
             .map_err(|failure| CallError::Mismatched(failure.at(&self.address)))
     }
 
-    /// Sends one command; with `ask` set, to a node that is about to take over its slot.
-    pub(super) async fn send(&self, command: &Cmd, ask: bool) -> Result<RedisReply, CallError> {
+    /// Sends one command; with `to_importing` set, to a node that is about to take over its slot.
+    pub(super) async fn send(
+        &self,
+        command: &Cmd,
+        to_importing: bool,
+    ) -> Result<RedisReply, CallError> {
         let mut connection = self.connection.clone();
-        let answer = match ask {
+        let answer = match to_importing {
             false => connection.send_packed_command(command).await,
             true => last(connection.send_packed_commands(&asking(command), 0, 2).await),
         };
@@ -159,13 +167,13 @@ impl SharedConnection {
         let mut connection = self.connection.clone();
         connection.set_response_timeout(FOREVER);
         if connection.send_packed_command(&redis::cmd("PING")).await.is_err() {
-            // It never will, and whatever waits here is waiting for something else as well.
+            // It never will. The caller also waits for a new connection.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Near enough: the client insists on a limit.
+/// As good as forever: the client requires a limit.
 const FOREVER: Duration = Duration::from_secs(3_600);
 
 fn last(answers: RedisResult<Vec<Value>>) -> RedisResult<Value> {

@@ -8,7 +8,7 @@ use super::failure::RedisFailure;
 use super::reply::RedisReply;
 use crate::url::RedisAddress;
 
-/// The slots of a Cluster.
+/// How many slots a Cluster has.
 pub(crate) const SLOTS: u16 = 16_384;
 
 /// Slots that follow one another, and the primary that serves them.
@@ -19,28 +19,28 @@ pub(super) struct SlotRange {
     pub(super) primary: RedisAddress,
 }
 
-/// Reads the reply to `CLUSTER SLOTS` that `asked` gave.
+/// Reads the reply of `server` to `CLUSTER SLOTS`.
 pub(super) fn ranges(
     reply: &RedisReply,
-    asked: &RedisAddress,
+    server: &RedisAddress,
 ) -> Result<Vec<SlotRange>, RedisFailure> {
-    let strange = || {
-        let message = "a reply to CLUSTER SLOTS that we do not understand";
-        RedisFailure::not_run(StoreErrorKind::Protocol, message).at(asked)
+    let unexpected = || {
+        let message = "unexpected reply to CLUSTER SLOTS";
+        RedisFailure::not_run(StoreErrorKind::Protocol, message).at(server)
     };
     let mut found = Vec::new();
     for entry in reply.items() {
-        let [first, last, primary, ..] = entry.items() else { return Err(strange()) };
-        let (first, last) = slot(first).zip(slot(last)).ok_or_else(strange)?;
-        // A node that does not know its own address yet tells us nothing useful.
-        if let Some(primary) = node(primary, asked) {
+        let [first, last, primary, ..] = entry.items() else { return Err(unexpected()) };
+        let (first, last) = slot(first).zip(slot(last)).ok_or_else(unexpected)?;
+        // The reply is of no use if the node does not know the address yet.
+        if let Some(primary) = node(primary, server) {
             found.push(SlotRange { first, last, primary });
         }
     }
     match found.is_empty() {
         true => {
-            let message = "it serves no slots, nor knows who does";
-            Err(RedisFailure::not_run(StoreErrorKind::Overloaded, message).at(asked))
+            let message = "it does not serve any slots or know a node that does";
+            Err(RedisFailure::not_run(StoreErrorKind::Overloaded, message).at(server))
         }
         false => Ok(found),
     }
@@ -53,16 +53,15 @@ fn slot(reply: &RedisReply) -> Option<u16> {
     }
 }
 
-fn node(reply: &RedisReply, asked: &RedisAddress) -> Option<RedisAddress> {
+fn node(reply: &RedisReply, server: &RedisAddress) -> Option<RedisAddress> {
     let [host, RedisReply::Integer(port), ..] = reply.items() else { return None };
     let host = if matches!(host, RedisReply::Nil) { "" } else { host.text()? };
-    endpoint(host, u16::try_from(*port).ok()?, asked)
+    endpoint(host, u16::try_from(*port).ok()?, server)
 }
 
-/// An address as nodes report it. Without a host, it is on the server that was asked; `?` means
-/// unknown.
-pub(super) fn endpoint(host: &str, port: u16, asked: &RedisAddress) -> Option<RedisAddress> {
-    let host = match (host, asked) {
+/// An address as `server` reports it. Without a host, it is on that server; `?` means unknown.
+pub(super) fn endpoint(host: &str, port: u16, server: &RedisAddress) -> Option<RedisAddress> {
+    let host = match (host, server) {
         ("", RedisAddress::Tcp { host, .. }) => host,
         ("" | "?", _) => return None,
         _ => host,
@@ -78,6 +77,7 @@ pub(super) struct SlotMap<N> {
     nodes: Vec<Arc<N>>,
 }
 
+/// The owner of a slot that no node serves.
 const NOBODY: u16 = u16::MAX;
 
 impl<N> Clone for SlotMap<N> {
@@ -107,12 +107,12 @@ impl<N> SlotMap<N> {
     /// Gives a slot to another node.
     pub(super) fn set(&mut self, slot: u16, node: Arc<N>) {
         let owner = self.index_of(node);
-        if let Some(place) = self.owners.get_mut(usize::from(slot)) {
-            *place = owner;
+        if let Some(entry) = self.owners.get_mut(usize::from(slot)) {
+            *entry = owner;
         }
     }
 
-    /// Nodes are few: their number is bounded far below `NOBODY`.
+    /// The index of a node. The number of nodes is bounded far below `NOBODY`.
     fn index_of(&mut self, node: Arc<N>) -> u16 {
         let at = self.nodes.iter().position(|known| Arc::ptr_eq(known, &node));
         let at = at.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Keeps one connection up.
+//! Keeps one connection up: dials, replaces it when it fails or grows old, and drains the old one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use super::lane::{LaneChannel, LaneState};
 use super::shared_connection::{ConnectionDriver, ConnectionFault, SharedConnection};
 use crate::url::RedisAddress;
 
-/// Keeps one connection up. Nothing else dials for it, so there is one attempt at a time.
+/// Keeps one connection up. Nothing else dials for the lane, so there is one attempt at a time.
 pub(super) struct ConnectionSupervisor {
     channel: Arc<LaneChannel>,
     backoff: ConnectionBackoff,
-    /// Where it dialed last.
+    /// The address that it dialed last.
     tried: Option<RedisAddress>,
-    /// Connections that have been replaced but still owe answers.
+    /// Connections that have been replaced but still have answers to deliver.
     leaving: JoinSet<()>,
 }
 
@@ -39,9 +39,9 @@ enum ConnectionEnd {
 }
 
 impl ConnectionSupervisor {
-    pub(super) fn new(post: Arc<LaneChannel>) -> Self {
+    pub(super) fn new(channel: Arc<LaneChannel>) -> Self {
         Self {
-            channel: post,
+            channel,
             backoff: ConnectionBackoff::default(),
             tried: None,
             leaving: JoinSet::new(),
@@ -60,8 +60,10 @@ impl ConnectionSupervisor {
                 ConnectionEnd::Faulty(failure) => self.replace(current, failure).await,
                 ConnectionEnd::Moved => self.follow(current).await,
                 ConnectionEnd::Closed => {
-                    let message =
-                        format!("{}: it closed the connection", current.connection.address());
+                    let message = format!(
+                        "{}: the server closed the connection",
+                        current.connection.address()
+                    );
                     let failure = RedisFailure::not_run(StoreErrorKind::Unreachable, message);
                     self.replace(current, failure).await
                 }
@@ -73,7 +75,7 @@ impl ConnectionSupervisor {
         self.channel.state.send_replace(state);
     }
 
-    /// Dials until it works. Callers are told about each failure.
+    /// Dials until it works, and publishes each failure to callers.
     async fn connect(&mut self) -> SupervisedConnection {
         loop {
             match self.attempt().await {
@@ -87,7 +89,9 @@ impl ConnectionSupervisor {
     async fn attempt(&mut self) -> Result<SupervisedConnection, RedisFailure> {
         self.pause().await;
         match self.dial().await {
-            Ok((live, driver)) => Ok(SupervisedConnection { connection: Arc::new(live), driver }),
+            Ok((connection, driver)) => {
+                Ok(SupervisedConnection { connection: Arc::new(connection), driver })
+            }
             Err(failure) => {
                 self.backoff.record_failure(failure.kind);
                 self.channel.route.suspect_topology();
@@ -102,7 +106,7 @@ impl ConnectionSupervisor {
         self.channel.route.dial(address).await
     }
 
-    /// Ends early if the server turns out to be elsewhere.
+    /// Waits for the backoff, or until the server turns out to be elsewhere.
     async fn pause(&mut self) {
         let pause = sleep(self.backoff.pause());
         let Some(tried) = &self.tried else { return pause.await };
@@ -125,21 +129,21 @@ impl ConnectionSupervisor {
         }
     }
 
-    async fn until_fault(&self, live: &SharedConnection) -> ConnectionEnd {
+    async fn until_fault(&self, connection: &SharedConnection) -> ConnectionEnd {
         loop {
-            match live.fault() {
+            match connection.fault() {
                 Some(ConnectionFault::Demoted(failure) | ConnectionFault::Mismatched(failure)) => {
                     return ConnectionEnd::Faulty(failure.clone());
                 }
                 Some(ConnectionFault::Silent) => return ConnectionEnd::Silent,
-                // The bell may still be ringing for the previous connection.
+                // The notification may have been for the previous connection.
                 None => self.channel.bell.notified().await,
             }
         }
     }
 
-    /// A new connection, after the old one failed. If the old one had stood for a while, the new
-    /// one is made at once, and callers wait for it. Otherwise it counts as one more failure: a
+    /// A new connection, after the old one failed. If the old one had been up for a while, the new one
+    /// is dialed immediately, and callers wait for it. Otherwise that counts as another failure: a
     /// server that accepts connections only to drop them must not be dialed in a loop.
     async fn replace(
         &mut self,
@@ -158,8 +162,8 @@ impl ConnectionSupervisor {
         self.connect().await
     }
 
-    /// A new connection, because the server is elsewhere now. What the old one still counts may be
-    /// lost, so it is left at once.
+    /// A new connection, because the server is elsewhere now. What the old server still counts may be
+    /// lost, so callers leave it immediately.
     async fn follow(&mut self, old: SupervisedConnection) -> SupervisedConnection {
         self.backoff.reset();
         self.publish(LaneState::Dialing);
@@ -167,30 +171,30 @@ impl ConnectionSupervisor {
         self.connect().await
     }
 
-    /// A server that does not answer may hang as a whole, or just this connection may. Callers are
-    /// turned away meanwhile: whatever they sent would only run later, when nobody waits for it any
-    /// more.
+    /// Waits for the silent connection to answer or for a new one, whichever comes first: the whole
+    /// server may hang, or just this connection. Callers are turned away meanwhile, since their calls
+    /// would only run later, when they no longer wait.
     async fn revive(&mut self, old: SupervisedConnection) -> SupervisedConnection {
-        let message = format!("{}: it does not answer", old.connection.address());
+        let message = format!("{}: the server does not answer", old.connection.address());
         self.publish(LaneState::Down(RedisFailure::not_run(StoreErrorKind::Timeout, message)));
         self.backoff.record_failure(StoreErrorKind::Timeout);
         self.channel.route.suspect_topology();
-        let pardoned = Arc::new(old.connection.with_clean_record());
+        let revived = Arc::new(old.connection.with_clean_record());
         tokio::select! {
             biased;
-            () = pardoned.wait_for_answer() => {}
+            () = revived.wait_for_answer() => {}
             fresh = self.connect() => return fresh,
         }
         self.backoff.reset();
-        SupervisedConnection { connection: pardoned, driver: old.driver }
+        SupervisedConnection { connection: revived, driver: old.driver }
     }
 
     /// A new connection to replace one that has grown old, which is used until then.
     async fn renew(&mut self, mut old: SupervisedConnection) -> SupervisedConnection {
-        let live = Arc::clone(&old.connection);
+        let connection = Arc::clone(&old.connection);
         self.backoff.reset();
         let fresh = tokio::select! {
-            fresh = self.connect_beside(&live) => Some(fresh),
+            fresh = self.connect_beside(&connection) => Some(fresh),
             () = &mut old.driver => None,
         };
         match fresh {
@@ -205,8 +209,7 @@ impl ConnectionSupervisor {
         }
     }
 
-    /// Dials until it works. Callers are not told about failures as long as they can use the old
-    /// connection.
+    /// Dials until it works. Failures are not published as long as callers can use the old connection.
     async fn connect_beside(&mut self, old: &SharedConnection) -> SupervisedConnection {
         loop {
             match self.attempt().await {
@@ -217,27 +220,26 @@ impl ConnectionSupervisor {
         }
     }
 
-    /// Gives a connection time to deliver what it still owes.
+    /// Gives a connection time to deliver the answers that are still due.
     fn retire(&mut self, old: SupervisedConnection, patience: Duration) {
-        let SupervisedConnection { connection: live, driver } = old;
-        drop(live);
+        let SupervisedConnection { connection, driver } = old;
+        drop(connection);
         self.leaving.spawn(async move {
             let _ = timeout(patience, driver).await;
         });
     }
 }
 
-/// The next caller starts another one, on a runtime that is still running.
+/// Lets the next caller start another supervisor, on a runtime that is still running.
 impl Drop for ConnectionSupervisor {
     fn drop(&mut self) {
         self.publish(LaneState::Idle);
     }
 }
 
-/// A connection that stood for this long was a good one.
+/// A connection that was up for this long was a good one.
 const STEADY: Duration = Duration::from_secs(1);
 /// How long a replaced connection may take to deliver its last answers.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for one to a server that is not the right one any more, and may not answer at all: the
-/// next calls wait for it.
+/// The same for a connection to a server that is no longer the right one, and may not answer at all.
 const SHORT_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);

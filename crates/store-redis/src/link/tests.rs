@@ -1,4 +1,4 @@
-//! Against real servers.
+//! The link against real servers.
 
 mod cluster;
 mod faults;

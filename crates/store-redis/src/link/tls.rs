@@ -1,4 +1,4 @@
-//! Talks TLS, using `ring` whatever else the process has installed.
+//! TLS to Redis, with `ring` whatever other provider the process has installed.
 
 use std::io;
 use std::path::Path;
@@ -30,19 +30,20 @@ pub(super) async fn secure(
         .await
         .map_err(|_| misconfigured("the certificates could not be read".to_owned()))?
         .map_err(misconfigured)?;
-    let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| misconfigured(format!("a certificate cannot name {host:?}")))?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+        misconfigured(format!("{host:?} is not a host name that a certificate can have"))
+    })?;
     TlsConnector::from(Arc::new(client))
         .connect(name, stream)
         .await
         .map_err(|error| handshake_failure(&error))
 }
 
-/// A handshake that failed because of its content will fail again until someone acts; one that was
-/// cut off may not.
+/// A handshake that failed because of its content will fail again until an operator acts; one that
+/// was cut off may not.
 fn handshake_failure(error: &io::Error) -> RedisFailure {
-    let said = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    match said.is_some() {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match cause.is_some() {
         true => misconfigured(format!("TLS: {error}")),
         false => RedisFailure::not_run(StoreErrorKind::Unreachable, format!("TLS: {error}")),
     }
@@ -86,7 +87,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         .and_then(Iterator::collect)
         .map_err(|error| unreadable(path, &error))?;
     match found.is_empty() {
-        true => Err(format!("{}: no certificate in it", path.display())),
+        true => Err(format!("{}: contains no certificate", path.display())),
         false => Ok(found),
     }
 }

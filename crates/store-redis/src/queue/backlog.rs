@@ -1,4 +1,4 @@
-//! Which requests wait for a flight, and which flights are under way.
+//! The requests that wait to be sent, and the calls that are under way.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,26 +17,27 @@ use crate::batch::{RedisAnswer, RedisBatch, RedisRequest};
 /// The callers that get the answers to identical requests, in order of arrival.
 pub(super) type WaitingCallers = SmallVec<[oneshot::Sender<RedisAnswer>; 1]>;
 
-/// More than this do not wait as one: a call has room for two such crowds.
+/// The most identical requests that wait as one: a call has room for two such groups.
 const MAX_IDENTICAL: usize = RedisBatch::MAX_REQUESTS / 2;
-/// Fewer requests than this are not shared between two flights.
+/// Fewer requests than this are not divided between two senders.
 const WORTH_SHARING: usize = 16;
 
+/// The state of a queue.
 #[derive(Debug)]
 pub(super) struct QueueBacklog {
     waiters: VecDeque<QueuedRequest>,
-    /// How many requests there are.
+    /// How many callers wait.
     requests: usize,
-    /// How many waiters may leave on any connection, as far as is known.
+    /// How many queued requests can be sent on any connection, as far as is known.
     ready: usize,
-    /// For each connection, how many waiters ask about what it has under way.
+    /// For each connection, how many queued requests have a counter that it has in flight.
     held: Vec<usize>,
-    /// For each class of counters, the number of the last waiter to ask about any of them.
+    /// For each class of counters, the number of the last queued request with any of them.
     latest: Box<[u64]>,
-    /// The number of the last waiter.
+    /// The number of the last queued request.
     last: u64,
     pub(super) schedule: CallSchedule,
-    /// `None` if there is one connection, which keeps the order by itself.
+    /// `None` if there is only one connection, which keeps the order anyway.
     in_flight: Option<InFlightCounters>,
 }
 
@@ -46,12 +47,12 @@ pub(super) struct QueuedRequest {
     number: u64,
     pub(super) request: RedisRequest,
     pub(super) callers: WaitingCallers,
-    /// The connection that has its counters, if one does: it leaves with that one, or later.
+    /// The connection that has its counters in flight, if any: the request is sent there, or later.
     held_by: Option<usize>,
 }
 
 impl QueueBacklog {
-    /// `lanes` are the connections, each listed as often as it may have a flight; a flight may have
+    /// `lanes` are the connections, each listed as often as it may have a sender; a sender may have
     /// `depth` calls under way.
     pub(super) fn new(lanes: Vec<usize>, depth: usize) -> Self {
         let several = lanes.iter().any(|lane| Some(lane) != lanes.first());
@@ -67,40 +68,40 @@ impl QueueBacklog {
         }
     }
 
-    /// How many requests wait.
+    /// How many callers wait.
     pub(super) const fn len(&self) -> usize {
         self.requests
     }
 
-    /// Adds a request to an identical one, if nobody has asked for anything else of its counter
-    /// since. Many callers that want the same thing are little more work than one of them.
+    /// Adds a caller to an identical request, unless a different request for the counter was queued
+    /// since. Many callers with the same request are little more work than one.
     pub(super) fn join_identical(
         &mut self,
         charge: &Charge<'_>,
     ) -> Option<oneshot::Receiver<RedisAnswer>> {
         let number = self.latest[usize::from(class(charge.counter()))];
-        let place = self.waiters.partition_point(|waiter| waiter.number < number);
-        let waiter = self.waiters.get_mut(place).filter(|waiter| waiter.number == number)?;
-        if waiter.callers.len() >= MAX_IDENTICAL || !waiter.request.is_same_as(charge) {
+        let index = self.waiters.partition_point(|queued| queued.number < number);
+        let queued = self.waiters.get_mut(index).filter(|queued| queued.number == number)?;
+        if queued.callers.len() >= MAX_IDENTICAL || !queued.request.is_same_as(charge) {
             return None;
         }
         let (caller, answered) = oneshot::channel();
-        waiter.callers.push(caller);
+        queued.callers.push(caller);
         self.requests += 1;
         Some(answered)
     }
 
-    /// Adds a request. If a connection has its counters, it leaves there, or once they are back; or,
-    /// should that not be in time, anywhere.
+    /// Adds a request. If a connection has its counters in flight, the request is sent there, or
+    /// anywhere once they are answered or overdue.
     pub(super) fn push(
         &mut self,
-        ask: RedisRequest,
+        request: RedisRequest,
         caller: oneshot::Sender<RedisAnswer>,
         deadline: Duration,
     ) {
-        let mut held_by = self.blocking_lane(&ask, None);
+        let mut held_by = self.blocking_lane(&request, None);
         if held_by.is_some() && self.release_overdue(deadline) {
-            held_by = self.blocking_lane(&ask, None);
+            held_by = self.blocking_lane(&request, None);
         }
         match held_by {
             Some(lane) => self.held[lane] += 1,
@@ -108,115 +109,116 @@ impl QueueBacklog {
         }
         self.requests += 1;
         self.last += 1;
-        classes(&ask).for_each(|class| self.latest[usize::from(class)] = self.last);
+        classes(&request).for_each(|class| self.latest[usize::from(class)] = self.last);
         let callers = WaitingCallers::from_iter([caller]);
-        self.waiters.push_back(QueuedRequest { number: self.last, request: ask, callers, held_by });
+        self.waiters.push_back(QueuedRequest { number: self.last, request, callers, held_by });
     }
 
-    pub(super) fn get(&self, place: usize) -> Option<&QueuedRequest> {
-        self.waiters.get(place)
+    pub(super) fn get(&self, index: usize) -> Option<&QueuedRequest> {
+        self.waiters.get(index)
     }
 
-    /// A caller that no longer waits has not asked.
-    pub(super) fn drop_closed_callers(&mut self, place: usize) {
-        let Some(waiter) = self.waiters.get_mut(place) else { return };
-        let before = waiter.callers.len();
-        waiter.callers.retain(|caller| !caller.is_closed());
-        self.requests -= before - waiter.callers.len();
+    /// Drops callers that no longer wait.
+    pub(super) fn drop_closed_callers(&mut self, index: usize) {
+        let Some(queued) = self.waiters.get_mut(index) else { return };
+        let before = queued.callers.len();
+        queued.callers.retain(|caller| !caller.is_closed());
+        self.requests -= before - queued.callers.len();
     }
 
-    pub(super) fn remove(&mut self, place: usize) -> Option<QueuedRequest> {
-        let waiter = self.waiters.remove(place)?;
-        match waiter.held_by {
+    pub(super) fn remove(&mut self, index: usize) -> Option<QueuedRequest> {
+        let queued = self.waiters.remove(index)?;
+        match queued.held_by {
             Some(lane) => self.held[lane] -= 1,
             None => self.ready -= 1,
         }
-        self.requests -= waiter.callers.len();
-        Some(waiter)
+        self.requests -= queued.callers.len();
+        Some(queued)
     }
 
-    /// Whether somebody is waiting whom no connection holds, and who is better off not waiting for a
-    /// flight that is under way.
+    /// Whether a new sender is worthwhile: requests wait that no connection holds, and that should not
+    /// wait for a call that is under way.
     pub(super) fn is_sender_worthwhile(&self, may_have_company: bool) -> bool {
         self.schedule.is_call_worthwhile(self.ready, None, may_have_company)
     }
 
-    /// The same for a flight that is to take along what it can.
-    pub(super) fn is_call_worthwhile(&self, flight: u64, may_have_company: bool) -> bool {
-        self.schedule.is_call_worthwhile(self.waiters.len(), Some(flight), may_have_company)
+    /// The same for another call of a sender.
+    pub(super) fn is_call_worthwhile(&self, sender: u64, may_have_company: bool) -> bool {
+        self.schedule.is_call_worthwhile(self.waiters.len(), Some(sender), may_have_company)
     }
 
-    /// Has a flight board once more whose calls have been under way for so long that nobody should
-    /// wait for them, if there is one of use to somebody; returns its connection.
+    /// Has a sender gather requests again, if one has had its last call under way for long enough and
+    /// requests wait that it can send. Returns its connection.
     pub(super) fn resume_sender(&mut self, may_have_company: bool) -> Option<usize> {
         let (ready, held) = (self.ready, &self.held);
         self.schedule.resume_sender(may_have_company, |lane| ready + held[lane])
     }
 
-    /// The connection for which a request must wait, unless it leaves on that one.
+    /// The connection for which a request must wait, unless it is sent on that one.
     pub(super) fn blocking_lane(
         &self,
-        ask: &RedisRequest,
+        request: &RedisRequest,
         leaves_on: Option<usize>,
     ) -> Option<usize> {
-        self.in_flight.as_ref()?.blocking_lane(ask, leaves_on)
+        self.in_flight.as_ref()?.blocking_lane(request, leaves_on)
     }
 
-    /// Nobody waits for a call that left this long ago; returns whether there was one.
+    /// Releases the counters of calls that were sent this long ago, since their callers have stopped
+    /// waiting. Returns whether there were any.
     pub(super) fn release_overdue(&mut self, deadline: Duration) -> bool {
-        let Some(aloft) = &mut self.in_flight else { return false };
-        self.schedule.marks_older_than(deadline).map(|marks| aloft.clear(marks)).count() > 0
+        let Some(in_flight) = &mut self.in_flight else { return false };
+        self.schedule.marks_older_than(deadline).map(|marks| in_flight.clear(marks)).count() > 0
     }
 
-    /// How much one flight takes, leaving something for flights that could go alongside: while
-    /// Redis decides what one has brought, we take care of the other's.
-    pub(super) fn fair_share(&self, flight: u64) -> usize {
+    /// How many requests one sender takes, leaving some for other senders: while Redis decides one
+    /// call, we prepare the other.
+    pub(super) fn fair_share(&self, sender: u64) -> usize {
         match self.waiters.len() {
             few @ ..WORTH_SHARING => few,
-            many => many.div_ceil(self.schedule.other_senders(flight) + 1),
+            many => many.div_ceil(self.schedule.other_senders(sender) + 1),
         }
     }
 
-    /// Records that the request in this place waits for a connection, and keeps back whoever asks
-    /// about the same later.
-    pub(super) fn defer(&mut self, place: usize, lane: usize, kept_back: &mut DeferredCounters) {
-        let Some(waiter) = self.waiters.get_mut(place) else { return };
-        kept_back.add(&waiter.request, lane);
-        match waiter.held_by.replace(lane) {
+    /// Records that the request at this index waits for a connection, and holds back later requests
+    /// for its counters.
+    pub(super) fn defer(&mut self, index: usize, lane: usize, deferred: &mut DeferredCounters) {
+        let Some(queued) = self.waiters.get_mut(index) else { return };
+        deferred.add(&queued.request, lane);
+        match queued.held_by.replace(lane) {
             Some(before) => self.held[before] -= 1,
             None => self.ready -= 1,
         }
         self.held[lane] += 1;
     }
 
-    /// Records a call that leaves; returns its number, and until when those who come later wait for
-    /// it, if others may follow.
+    /// Records a call that is sent. Returns its number, and until when later requests wait for it, if
+    /// other calls may follow it.
     pub(super) fn record_call(
         &mut self,
-        (flight, lane): (u64, usize),
+        (sender, lane): (u64, usize),
         batch: &RedisBatch,
         deadline: Duration,
     ) -> (u64, Option<Instant>) {
         let mut marks = ClassMarks::new();
-        if let Some(aloft) = &mut self.in_flight {
-            batch.groups.iter().for_each(|crowd| aloft.mark(&crowd.request, lane, &mut marks));
+        if let Some(in_flight) = &mut self.in_flight {
+            batch.groups.iter().for_each(|group| in_flight.mark(&group.request, lane, &mut marks));
         }
-        self.schedule.record_call(flight, batch.keys.len(), marks, deadline)
+        self.schedule.record_call(sender, batch.keys.len(), marks, deadline)
     }
 
-    /// Records a call that was answered. If its flight has none left, it boards again.
-    pub(super) fn record_answer(&mut self, flight: u64, call: u64) {
-        let mut marks = self.schedule.record_answer(flight, call);
-        if let Some(aloft) = &mut self.in_flight {
-            aloft.clear(&mut marks);
+    /// Records a call that was answered. If its sender has no other, the sender gathers requests again.
+    pub(super) fn record_answer(&mut self, sender: u64, call: u64) {
+        let mut marks = self.schedule.record_answer(sender, call);
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.clear(&mut marks);
         }
     }
 
-    /// Records a flight that is over.
-    pub(super) fn end_sender(&mut self, flight: u64) {
-        let all = self.schedule.end_sender(flight);
-        if let Some(aloft) = &mut self.in_flight {
-            all.into_iter().for_each(|mut marks| aloft.clear(&mut marks));
+    /// Records that a sender has ended.
+    pub(super) fn end_sender(&mut self, sender: u64) {
+        let all = self.schedule.end_sender(sender);
+        if let Some(in_flight) = &mut self.in_flight {
+            all.into_iter().for_each(|mut marks| in_flight.clear(&mut marks));
         }
     }
 }

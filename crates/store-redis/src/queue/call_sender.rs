@@ -1,4 +1,4 @@
-//! The calls on one connection.
+//! Sends calls on one connection, and delivers their answers.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until};
 use super::{OpenCall, RedisQueue, RedisTransport};
 use crate::batch::RedisAnswer;
 
-/// Calls on one connection that follow one another, until nobody is waiting. One task has them all
-/// and polls them in order, so they are sent in the order in which they left the queue.
+/// Sends calls on one connection until no request is waiting. One task owns the calls and polls them
+/// in order, so they are sent in the order in which they left the queue.
 pub(super) struct CallSender<C: RedisTransport> {
     queue: Arc<RedisQueue<C>>,
     number: u64,
@@ -23,6 +23,7 @@ pub(super) struct CallSender<C: RedisTransport> {
     is_done: bool,
 }
 
+/// A call under way, and the callers that get its answers.
 struct SentCall {
     number: u64,
     callers: Vec<oneshot::Sender<RedisAnswer>>,
@@ -39,25 +40,25 @@ impl<C: RedisTransport> CallSender<C> {
         self.is_done = true;
     }
 
-    /// Takes calls back and sends others, as long as there are any.
+    /// Delivers answers and sends further calls, until none is under way.
     async fn send_calls(&mut self) {
-        let (queue, flight, lane) = (Arc::clone(&self.queue), self.number, self.lane);
+        let (queue, number, lane) = (Arc::clone(&self.queue), self.number, self.lane);
         let Some(mut until) = self.send_next().await else { return };
         let mut patience = pin!(sleep_until(until.unwrap_or_else(Instant::now)));
         let mut is_followed = until.is_some();
         while !self.calls.is_empty() {
-            let boards = tokio::select! {
+            let gathers = tokio::select! {
                 biased;
-                (place, answers) = poll_fn(|context| poll_in_order(&mut self.calls, context)) => {
-                    self.deliver_answers(place, answers)
+                (index, answers) = poll_fn(|context| poll_in_order(&mut self.calls, context)) => {
+                    self.deliver_answers(index, answers)
                 }
                 () = patience.as_mut(), if until.is_some() => {
                     until = None;
-                    queue.release_followers(flight)
+                    queue.release_followers(number)
                 }
-                () = queue.sender_wakeups[lane].notified(), if is_followed => queue.is_gathering(flight),
+                () = queue.sender_wakeups[lane].notified(), if is_followed => queue.is_gathering(number),
             };
-            if boards && let Some(later) = self.send_next().await {
+            if gathers && let Some(later) = self.send_next().await {
                 (until, is_followed) = (later, later.is_some());
                 if let Some(later) = later {
                     patience.as_mut().reset(later);
@@ -66,28 +67,28 @@ impl<C: RedisTransport> CallSender<C> {
         }
     }
 
-    /// Sends what is waiting, if anybody is. Returns until when those who come later wait for it; for
-    /// good if nothing is said.
+    /// Sends the waiting requests, if there are any. Returns until when later requests wait for this
+    /// call rather than follow it; the inner `None` means until its end.
     async fn send_next(&mut self) -> Option<Option<Instant>> {
-        // A caller that was just answered may ask again at once: let it come along.
+        // A caller that was just answered may immediately send another request: include it.
         tokio::task::yield_now().await;
-        let OpenCall { batch_call: parcel, callers, call, until } =
+        let OpenCall { batch_call, callers, call, until } =
             self.queue.open_call(self.number, self.lane)?;
         let (queue, lane) = (Arc::clone(&self.queue), self.lane);
-        let answers = Box::pin(async move { queue.transport.send(lane, &parcel).await });
+        let answers = Box::pin(async move { queue.transport.send(lane, &batch_call).await });
         self.calls.push_back(SentCall { number: call, callers, answers });
         Some(until)
     }
 
-    /// Gives callers their answers. Returns whether there is another call to send.
-    fn deliver_answers(&mut self, place: usize, answers: Vec<RedisAnswer>) -> bool {
-        let Some(call) = self.calls.remove(place) else { return false };
-        let boards = self.queue.record_answer(self.number, call.number);
+    /// Gives callers their answers. Returns whether to send another call.
+    fn deliver_answers(&mut self, index: usize, answers: Vec<RedisAnswer>) -> bool {
+        let Some(call) = self.calls.remove(index) else { return false };
+        let gathers = self.queue.record_answer(self.number, call.number);
         for (caller, answer) in call.callers.into_iter().zip(answers) {
-            // A caller that no longer waits gets nothing.
+            // The caller may have stopped waiting.
             let _ = caller.send(answer);
         }
-        boards
+        gathers
     }
 }
 
@@ -97,14 +98,14 @@ fn poll_in_order(
     context: &mut Context<'_>,
 ) -> Poll<(usize, Vec<RedisAnswer>)> {
     let mut calls = calls.iter_mut().enumerate();
-    let answered = calls.find_map(|(place, call)| match call.answers.as_mut().poll(context) {
-        Poll::Ready(answers) => Some((place, answers)),
+    let answered = calls.find_map(|(index, call)| match call.answers.as_mut().poll(context) {
+        Poll::Ready(answers) => Some((index, answers)),
         Poll::Pending => None,
     });
     answered.map_or(Poll::Pending, Poll::Ready)
 }
 
-/// A flight whose runtime ended under it, or that panicked, makes room for another one.
+/// Frees the connection for another sender if the runtime ended or the task panicked.
 impl<C: RedisTransport> Drop for CallSender<C> {
     fn drop(&mut self) {
         if !self.is_done {

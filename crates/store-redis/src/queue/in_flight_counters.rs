@@ -1,15 +1,17 @@
-//! Which counters are in flight.
+//! Tracks which counters are in flight on which connection.
 
 use tidegate_core::Fingerprint;
 
 use crate::batch::RedisRequest;
 
-/// Requests to one counter are decided in the order in which they were made. Two connections do not
-/// keep that order between them, so a counter is in flight on only one of them. That one keeps it:
-/// a later call may have the same counter.
+/// The counters in flight, by class.
 ///
-/// Counters are distinguished by class: a counter that shares a class with another now and then
-/// waits needlessly, for as long as a call takes.
+/// Requests to one counter are decided in the order in which they were made. Two connections do not
+/// keep that order between them, so a counter is in flight on only one of them. One connection keeps
+/// the order: a later call on it may have the same counter.
+///
+/// A counter that shares a class with another now and then waits needlessly, for as long as a call
+/// takes.
 #[derive(Debug)]
 pub(super) struct InFlightCounters {
     classes: Box<[CounterClass]>,
@@ -18,16 +20,16 @@ pub(super) struct InFlightCounters {
 /// The counters of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct CounterClass {
-    /// How often they are in flight.
+    /// How many times they are in flight.
     count: u32,
     /// On which connection.
     lane: u32,
 }
 
-/// Classes that somebody has put in flight, once for each time they did.
+/// The classes of a call's counters, once for each charge.
 pub(super) type ClassMarks = Vec<u16>;
 
-/// Few share a class with the hundred or fewer counters of a call.
+/// Enough that few counters share a class with the hundred or so counters of a call.
 pub(super) const CLASSES: usize = 2_048;
 
 impl InFlightCounters {
@@ -35,22 +37,22 @@ impl InFlightCounters {
         Self { classes: vec![CounterClass::default(); CLASSES].into() }
     }
 
-    /// The connection for which a request must wait: one that has any of its counters, and is not
-    /// the one on which it would leave.
+    /// The connection for which a request must wait: one that has any of its counters in flight, and
+    /// is not the one on which the request would be sent.
     pub(super) fn blocking_lane(
         &self,
-        ask: &RedisRequest,
+        request: &RedisRequest,
         leaves_on: Option<usize>,
     ) -> Option<usize> {
-        let aloft = classes(ask).map(|class| self.classes[usize::from(class)]);
-        let mut lanes = aloft.filter(|class| class.count > 0).map(|class| class.lane as usize);
+        let in_flight = classes(request).map(|class| self.classes[usize::from(class)]);
+        let mut lanes = in_flight.filter(|class| class.count > 0).map(|class| class.lane as usize);
         lanes.find(|lane| Some(*lane) != leaves_on)
     }
 
-    pub(super) fn mark(&mut self, ask: &RedisRequest, lane: usize, marks: &mut ClassMarks) {
-        for class in classes(ask) {
-            let aloft = &mut self.classes[usize::from(class)];
-            (aloft.count, aloft.lane) = (aloft.count + 1, lane as u32);
+    pub(super) fn mark(&mut self, request: &RedisRequest, lane: usize, marks: &mut ClassMarks) {
+        for class in classes(request) {
+            let entry = &mut self.classes[usize::from(class)];
+            (entry.count, entry.lane) = (entry.count + 1, lane as u32);
             marks.push(class);
         }
     }
@@ -62,7 +64,7 @@ impl InFlightCounters {
     }
 }
 
-/// What requests that stay behind ask about: whoever asks about the same must stay behind them.
+/// The counters of requests that stay behind: later requests for them must stay behind too.
 #[derive(Default)]
 pub(super) struct DeferredCounters {
     /// A bit for each class.
@@ -72,13 +74,15 @@ pub(super) struct DeferredCounters {
 }
 
 impl DeferredCounters {
-    /// The connection for which a request must wait, because somebody before it does.
-    pub(super) fn blocking_lane(&self, ask: &RedisRequest) -> Option<usize> {
-        classes(ask).any(|class| self.classes[word(class)] & bit(class) != 0).then_some(self.lane)
+    /// The connection for which a request must wait, because an earlier one does.
+    pub(super) fn blocking_lane(&self, request: &RedisRequest) -> Option<usize> {
+        classes(request)
+            .any(|class| self.classes[word(class)] & bit(class) != 0)
+            .then_some(self.lane)
     }
 
-    pub(super) fn add(&mut self, ask: &RedisRequest, lane: usize) {
-        classes(ask).for_each(|class| self.classes[word(class)] |= bit(class));
+    pub(super) fn add(&mut self, request: &RedisRequest, lane: usize) {
+        classes(request).for_each(|class| self.classes[word(class)] |= bit(class));
         self.lane = lane;
     }
 }
@@ -91,9 +95,9 @@ const fn bit(class: u16) -> u64 {
     1 << (class % 64)
 }
 
-/// The classes of what a request is about.
-pub(super) fn classes(ask: &RedisRequest) -> impl Iterator<Item = u16> {
-    ask.items().iter().map(|item| class(item.counter))
+/// The classes of a request's counters.
+pub(super) fn classes(request: &RedisRequest) -> impl Iterator<Item = u16> {
+    request.items().iter().map(|item| class(item.counter))
 }
 
 pub(super) const fn class(counter: Fingerprint) -> u16 {

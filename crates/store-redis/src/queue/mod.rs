@@ -1,8 +1,8 @@
-//! Requests of many callers share calls, and calls share connections.
+//! The queue in which requests of many callers gather, so that they share calls and connections.
 //!
-//! There is no task that waits for work. The first request starts a flight, which takes along
-//! everything that has gathered by the time it leaves; requests that arrive while it is under way
-//! leave with the next call. So a lone request waits for nobody, and the busier it gets, the more
+//! There is no task that waits for work. The first request starts a sender, whose call takes all
+//! requests that have gathered by the time it is sent. Requests that arrive while the call is under
+//! way leave with the next one. So a lone request does not wait, and the busier it gets, the more
 //! requests share a call.
 //!
 //! With a far Redis, waiting for a call and then for the next one would take twice the round trip.
@@ -32,16 +32,16 @@ use crate::batch::{IdenticalRequests, RedisAnswer, RedisBatch, RedisRequest};
 use crate::batch_call::BatchCall;
 use crate::deadline::RedisDeadline;
 
-/// Sends one call, and gives each of its requests an answer.
+/// What sends the calls of a queue.
 pub(crate) trait RedisTransport: Send + Sync + 'static {
     /// Whether all keys of a call must be in one slot.
     fn needs_single_slot(&self) -> bool;
 
-    /// Carries requests to Redis and back.
+    /// Sends one call to Redis, and returns the answer to each of its requests.
     fn send(
         &self,
         lane: usize,
-        parcel: &BatchCall,
+        batch_call: &BatchCall,
     ) -> impl Future<Output = Vec<RedisAnswer>> + Send;
 }
 
@@ -49,63 +49,57 @@ pub(crate) trait RedisTransport: Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct RedisQueue<C> {
     transport: C,
-    /// How many requests may wait for a flight.
+    /// How many requests may wait to be sent.
     most: usize,
     deadline: Arc<RedisDeadline>,
     backlog: Mutex<QueueBacklog>,
-    /// For each connection, what tells its flight to take along who waits.
+    /// For each connection, wakes its sender to send the requests that wait.
     sender_wakeups: Box<[Notify]>,
 }
 
-/// How far a flight looks for company when some requests must stay behind.
+/// How many queued requests a sender looks through when some must stay behind.
 const LOOKED_THROUGH: usize = 256;
 
 impl<C: RedisTransport> RedisQueue<C> {
-    /// `lanes` are the connections, each listed as often as it may have a flight; a flight may have
+    /// `lanes` are the connections, each listed as often as it may have a sender; a sender may have
     /// `depth` calls under way.
     pub(crate) fn new(
-        carrier: C,
+        transport: C,
         lanes: Vec<usize>,
         depth: usize,
         most: usize,
         deadline: Arc<RedisDeadline>,
     ) -> Arc<Self> {
-        let bells = (0..=lanes.iter().copied().max().unwrap_or(0)).map(|_| Notify::new()).collect();
-        let waiting = Mutex::new(QueueBacklog::new(lanes, depth));
-        Arc::new(Self {
-            transport: carrier,
-            most,
-            deadline,
-            backlog: waiting,
-            sender_wakeups: bells,
-        })
+        let sender_wakeups =
+            (0..=lanes.iter().copied().max().unwrap_or(0)).map(|_| Notify::new()).collect();
+        let backlog = Mutex::new(QueueBacklog::new(lanes, depth));
+        Arc::new(Self { transport, most, deadline, backlog, sender_wakeups })
     }
 
-    /// Asks, and gets an answer in turn. A caller that stops waiting before its request has left
-    /// thereby withdraws it.
+    /// Queues a request. A caller that drops the reply before its request was sent withdraws it.
     ///
-    /// Not an `async fn`: a future with a request in it would be moved from place to place, which
-    /// takes longer than everything that is done here.
-    pub(crate) fn enqueue(self: &Arc<Self>, ask: RedisRequest) -> PendingReply {
-        let mut waiting = self.backlog.lock();
+    /// Not an `async fn`: a future that holds the request would be moved several times, which takes
+    /// longer than everything that is done here.
+    pub(crate) fn enqueue(self: &Arc<Self>, request: RedisRequest) -> PendingReply {
+        let mut backlog = self.backlog.lock();
         let (answer, answered) = oneshot::channel();
-        if waiting.len() >= self.most {
-            let _ = answer.send(Err(too_many(waiting.len())));
+        if backlog.len() >= self.most {
+            let _ = answer.send(Err(too_many(backlog.len())));
         } else {
-            waiting.push(ask, answer, self.deadline.get());
-            self.start_call(&mut waiting);
+            backlog.push(request, answer, self.deadline.get());
+            self.start_call(&mut backlog);
         }
         PendingReply(answered)
     }
 
-    /// Joins a waiting request that asks for the same, if there is one.
+    /// Joins an identical request that is waiting, if there is one.
     pub(crate) fn join_identical(self: &Arc<Self>, charge: &Charge<'_>) -> Option<PendingReply> {
-        let mut waiting = self.backlog.lock();
-        if waiting.len() >= self.most {
+        let mut backlog = self.backlog.lock();
+        if backlog.len() >= self.most {
             return None;
         }
-        let answered = waiting.join_identical(charge)?;
-        self.start_call(&mut waiting);
+        let answered = backlog.join_identical(charge)?;
+        self.start_call(&mut backlog);
         Some(PendingReply(answered))
     }
 
@@ -114,121 +108,122 @@ impl<C: RedisTransport> RedisQueue<C> {
         self.backlog.lock().schedule.usual_round_trip()
     }
 
-    /// The connections on which a call has been under way for this long, if that is news.
+    /// The connections on which a call has been under way for this long, unless just reported.
     pub(crate) fn late_lanes(&self, time: Duration) -> Vec<usize> {
         self.backlog.lock().schedule.late_lanes(time)
     }
 
-    /// Has another call leave, if there is a connection for it and enough requests are waiting: the
-    /// first one on its connection, or one that follows others there.
-    fn start_call(self: &Arc<Self>, waiting: &mut QueueBacklog) {
+    /// Starts another call, if there is a connection for it and enough requests are backlog: with a new
+    /// sender, or on a connection where it follows other calls.
+    fn start_call(self: &Arc<Self>, backlog: &mut QueueBacklog) {
         let may_have_company = !self.transport.needs_single_slot();
-        // A flight that is boarding takes along everyone who waits, and starts another for the
+        // A sender that is gathering takes the waiting requests, and starts another call for the
         // rest.
-        if may_have_company && waiting.schedule.is_any_gathering() {
+        if may_have_company && backlog.schedule.is_any_gathering() {
             return;
         }
-        // Nothing begins outside a runtime. A caller there learns so from the timer it needs.
-        if waiting.is_sender_worthwhile(may_have_company)
+        // Outside a runtime no task can start. A caller there fails at the timer that it needs.
+        if backlog.is_sender_worthwhile(may_have_company)
             && let Ok(runtime) = Handle::try_current()
-            && let Some((number, lane)) = waiting.schedule.start_sender()
+            && let Some((number, lane)) = backlog.schedule.start_sender()
         {
             runtime.spawn(CallSender::new(Arc::clone(self), number, lane).run());
         } else {
-            self.wake_sender(waiting);
+            self.wake_sender(backlog);
         }
     }
 
-    /// Has a call follow others on their connection, if that is of use.
-    fn wake_sender(&self, waiting: &mut QueueBacklog) {
-        if let Some(lane) = waiting.resume_sender(!self.transport.needs_single_slot()) {
+    /// Wakes a sender whose next call may follow its earlier ones, if that is of use.
+    fn wake_sender(&self, backlog: &mut QueueBacklog) {
+        if let Some(lane) = backlog.resume_sender(!self.transport.needs_single_slot()) {
             self.sender_wakeups[lane].notify_one();
         }
     }
 
-    /// Takes along what is waiting, as far as it fits; `None` if there is nobody.
-    fn open_call(self: &Arc<Self>, flight: u64, lane: usize) -> Option<OpenCall> {
-        let mut waiting = self.backlog.lock();
-        let mut boarded = GatheredRequests::default();
-        if waiting.is_call_worthwhile(flight, !self.transport.needs_single_slot()) {
-            boarded = self.gather_requests(&mut waiting, flight, lane);
+    /// Takes the waiting requests, as far as they fit into a call; `None` if there are none.
+    fn open_call(self: &Arc<Self>, sender: u64, lane: usize) -> Option<OpenCall> {
+        let mut backlog = self.backlog.lock();
+        let mut gathered = GatheredRequests::default();
+        if backlog.is_call_worthwhile(sender, !self.transport.needs_single_slot()) {
+            gathered = self.gather_requests(&mut backlog, sender, lane);
         }
-        let GatheredRequests { batch, callers, .. } = boarded;
+        let GatheredRequests { batch, callers, .. } = gathered;
         if callers.is_empty() {
-            if waiting.schedule.pause_sender(flight) {
-                waiting.end_sender(flight);
-                self.wake_sender(&mut waiting);
+            if backlog.schedule.pause_sender(sender) {
+                backlog.end_sender(sender);
+                self.wake_sender(&mut backlog);
             }
             return None;
         }
-        let (call, until) = waiting.record_call((flight, lane), &batch, self.deadline.get());
-        self.start_call(&mut waiting);
-        drop(waiting);
+        let (call, until) = backlog.record_call((sender, lane), &batch, self.deadline.get());
+        self.start_call(&mut backlog);
+        drop(backlog);
         Some(OpenCall { batch_call: batch.seal(), callers, call, until })
     }
 
-    /// Records that a call was answered. Returns whether its flight boards now.
-    fn record_answer(self: &Arc<Self>, flight: u64, call: u64) -> bool {
-        let mut waiting = self.backlog.lock();
-        waiting.record_answer(flight, call);
-        if !waiting.schedule.is_gathering(flight) {
-            self.start_call(&mut waiting);
+    /// Records that a call was answered. Returns whether its sender gathers requests now.
+    fn record_answer(self: &Arc<Self>, sender: u64, call: u64) -> bool {
+        let mut backlog = self.backlog.lock();
+        backlog.record_answer(sender, call);
+        if !backlog.schedule.is_gathering(sender) {
+            self.start_call(&mut backlog);
         }
-        waiting.schedule.is_gathering(flight)
+        backlog.schedule.is_gathering(sender)
     }
 
-    /// Has another call leave, now that a flight's last one has been under way for long enough.
-    /// Returns whether the flight boards.
-    fn release_followers(self: &Arc<Self>, flight: u64) -> bool {
-        let mut waiting = self.backlog.lock();
-        self.start_call(&mut waiting);
-        waiting.schedule.is_gathering(flight)
+    /// Starts another call, now that a sender's last one has been under way for long enough. Returns
+    /// whether the sender gathers requests now.
+    fn release_followers(self: &Arc<Self>, sender: u64) -> bool {
+        let mut backlog = self.backlog.lock();
+        self.start_call(&mut backlog);
+        backlog.schedule.is_gathering(sender)
     }
 
-    fn is_gathering(&self, flight: u64) -> bool {
-        self.backlog.lock().schedule.is_gathering(flight)
+    fn is_gathering(&self, sender: u64) -> bool {
+        self.backlog.lock().schedule.is_gathering(sender)
     }
 
     fn gather_requests(
         &self,
-        waiting: &mut QueueBacklog,
-        flight: u64,
+        backlog: &mut QueueBacklog,
+        sender: u64,
         lane: usize,
     ) -> GatheredRequests {
         let apart = self.transport.needs_single_slot();
-        let most = if apart { usize::MAX } else { waiting.fair_share(flight) };
-        waiting.release_overdue(self.deadline.get());
-        let mut boarded = GatheredRequests::default();
-        // A request that stays behind keeps back later requests for the same thing.
-        let (mut slot, mut place, mut kept_back) = (None, 0, DeferredCounters::default());
-        while place < LOOKED_THROUGH {
-            waiting.drop_closed_callers(place);
-            let Some(QueuedRequest { request: ask, callers, .. }) = waiting.get(place) else {
+        let most = if apart { usize::MAX } else { backlog.fair_share(sender) };
+        backlog.release_overdue(self.deadline.get());
+        let mut gathered = GatheredRequests::default();
+        // A request that stays behind holds back later requests for the same counters.
+        let (mut slot, mut index, mut deferred) = (None, 0, DeferredCounters::default());
+        while index < LOOKED_THROUGH {
+            backlog.drop_closed_callers(index);
+            let Some(QueuedRequest { request, callers, .. }) = backlog.get(index) else {
                 break;
             };
             if callers.is_empty() {
-                waiting.remove(place);
-            } else if apart && *slot.get_or_insert(ask.slot()) != ask.slot() {
-                place += 1;
-            } else if let Some(lane) =
-                kept_back.blocking_lane(ask).or_else(|| waiting.blocking_lane(ask, Some(lane)))
+                backlog.remove(index);
+            } else if apart && *slot.get_or_insert(request.slot()) != request.slot() {
+                index += 1;
+            } else if let Some(lane) = deferred
+                .blocking_lane(request)
+                .or_else(|| backlog.blocking_lane(request, Some(lane)))
             {
-                waiting.defer(place, lane, &mut kept_back);
-                place += 1;
-            } else if (boarded.share < most || boarded.batch.has_all_counters(ask))
-                && boarded.batch.has_room_for(ask, callers.len())
+                backlog.defer(index, lane, &mut deferred);
+                index += 1;
+            } else if (gathered.share < most || gathered.batch.has_all_counters(request))
+                && gathered.batch.has_room_for(request, callers.len())
             {
-                let Some(waiter) = waiting.remove(place) else { break };
-                boarded.add(waiter);
+                let Some(queued) = backlog.remove(index) else { break };
+                gathered.add(queued);
             } else {
                 break;
             }
         }
-        boarded
+        gathered
     }
 }
 
-/// The answer to a request, once it is there.
+/// The future answer to a queued request.
 #[derive(Debug)]
 pub(crate) struct PendingReply(oneshot::Receiver<RedisAnswer>);
 
@@ -242,40 +237,40 @@ impl Future for PendingReply {
     }
 }
 
-/// A call that leaves.
+/// A call that is about to be sent.
 struct OpenCall {
     batch_call: BatchCall,
     callers: Vec<oneshot::Sender<RedisAnswer>>,
-    /// Its number.
+    /// The call's number.
     call: u64,
-    /// Until when others wait for it, rather than follow it; for good if nothing is said.
+    /// Until when later requests wait for this call rather than follow it; `None` if until its end.
     until: Option<Instant>,
 }
 
-/// The requests that come along.
+/// The requests that share the next call.
 #[derive(Default)]
 struct GatheredRequests {
     batch: RedisBatch,
     callers: Vec<oneshot::Sender<RedisAnswer>>,
-    /// How many of them brought a counter that nobody else had.
+    /// How many of them added a counter to the call.
     share: usize,
 }
 
 impl GatheredRequests {
-    fn add(&mut self, waiter: QueuedRequest) {
+    fn add(&mut self, queued: QueuedRequest) {
         let before = self.batch.keys.len();
-        self.batch.add(IdenticalRequests { request: waiter.request, size: waiter.callers.len() });
-        self.callers.extend(waiter.callers);
+        self.batch.add(IdenticalRequests { request: queued.request, size: queued.callers.len() });
+        self.callers.extend(queued.callers);
         self.share += usize::from(self.batch.keys.len() > before);
     }
 }
 
 fn too_many(waiting: usize) -> StoreError {
-    StoreError::new(StoreErrorKind::Overloaded, format!("{waiting} requests wait already"))
+    StoreError::new(StoreErrorKind::Overloaded, format!("{waiting} requests are already waiting"))
 }
 
 fn abandoned() -> StoreError {
-    StoreError::new(StoreErrorKind::Lost, "the runtime that carried the request has ended")
+    StoreError::new(StoreErrorKind::Lost, "the runtime that sent the request has ended")
 }
 
 #[cfg(test)]

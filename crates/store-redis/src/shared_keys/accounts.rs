@@ -1,4 +1,4 @@
-//! From what a script found in another limiter's keys to the verdicts.
+//! Computes verdicts from what a script found in another limiter's keys.
 
 use tidegate_core::algorithm::{FixedWindow, SlidingWindow};
 use tidegate_core::{ChargeAccounts, Cost, CounterState, Limit, Span, Timestamp, Verdict, settle};
@@ -10,30 +10,30 @@ use crate::link::RedisReply;
 use crate::script_replay::{ScriptCharges, number};
 use crate::stored_state;
 
-/// What a request is told; `None` if the answer does not have the shape it must have.
-pub(crate) fn answer(ask: &RedisRequest, reply: &RedisReply) -> Option<RedisAnswer> {
+/// The answer to a request; `None` if the reply does not have the expected shape.
+pub(crate) fn answer(request: &RedisRequest, reply: &RedisReply) -> Option<RedisAnswer> {
     let RedisReply::Array(numbers) = reply else { return None };
     let numbers: Vec<u64> = numbers.iter().map(number).collect::<Option<_>>()?;
-    let (now, told) = numbers.split_first()?;
+    let (now, reported) = numbers.split_first()?;
     let mut verdicts = Verdicts::new();
-    let (RedisRequest::Settle(items) | RedisRequest::Peek(items)) = ask else {
+    let (RedisRequest::Settle(items) | RedisRequest::Peek(items)) = request else {
         return Some(Ok((true, verdicts)));
     };
-    let told: Vec<[u64; 3]> =
-        told.chunks_exact(3).filter_map(|three| three.try_into().ok()).collect();
-    if told.len() != items.len() {
+    let reported: Vec<[u64; 3]> =
+        reported.chunks_exact(3).filter_map(|three| three.try_into().ok()).collect();
+    if reported.len() != items.len() {
         return None;
     }
     let states = vec![None; items.len()];
-    let mut sitting =
-        SharedKeyAccounts { items, now: Timestamp::from_micros(*now), reported: told, states };
-    if let RedisRequest::Peek(_) = ask {
-        let look = |index: usize| sitting.probe(index, items[index].cost);
-        verdicts.extend((0..items.len()).map(look));
+    let mut accounts =
+        SharedKeyAccounts { items, now: Timestamp::from_micros(*now), reported, states };
+    if let RedisRequest::Peek(_) = request {
+        let peek = |index: usize| accounts.probe(index, items[index].cost);
+        verdicts.extend((0..items.len()).map(peek));
         return Some(Ok((verdicts.iter().all(|verdict| verdict.allowed), verdicts)));
     }
     let charges: ScriptCharges<'_> = items.iter().map(RedisCharge::charge).collect();
-    let passes = settle(&charges, &mut sitting, &mut verdicts);
+    let passes = settle(&charges, &mut accounts, &mut verdicts);
     Some(Ok((passes, verdicts)))
 }
 
@@ -43,7 +43,7 @@ struct SharedKeyAccounts<'a> {
     now: Timestamp,
     /// Three numbers for each charge, as `plain_settle.lua` returns them.
     reported: Vec<[u64; 3]>,
-    /// At the position of the first charge to each counter, once it was looked at.
+    /// Each counter's state, at the position of its first charge, once it was read.
     states: Vec<Option<CounterState>>,
 }
 
@@ -71,12 +71,12 @@ impl SharedKeyAccounts<'_> {
 }
 
 impl SharedKeyAccounts<'_> {
-    /// The state of a charge's counter. What is told of a log depends on the cost.
+    /// The state of a charge's counter. What the script reports of a log depends on the cost.
     fn state(&mut self, index: usize, cost: Option<Cost>) -> &mut CounterState {
         let (item, place) = (&self.items[index], first_of(self.items, &self.items[index]));
         let limit = &item.rule.limit;
-        let is_told = matches!((limit, cost), (Limit::SlidingLog(_), Some(_)));
-        if is_told || self.states[place].is_none() {
+        let is_reported = matches!((limit, cost), (Limit::SlidingLog(_), Some(_)));
+        if is_reported || self.states[place].is_none() {
             let found = self.read_state(limit, cost.unwrap_or(item.cost), self.reported[index]);
             self.states[place] = Some(found);
         }

@@ -1,15 +1,16 @@
-//! What is stored: a version and then each notice, with a length before everything that varies.
+//! The stored form of shared settings: a version, then each entry, with a length before each text.
 
 use tidegate_core::Span;
 use tidegate_store::{SettingEntry, SettingsSnapshot, StoreError, StoreErrorKind};
 
-/// A board's content. Times are Redis's, in milliseconds.
+/// The settings of a key. Times are Redis's, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SettingsDocument {
     version: u64,
     entries: Vec<SettingsEntry>,
 }
 
+/// One setting, and when it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SettingsEntry {
     name: String,
@@ -18,14 +19,14 @@ struct SettingsEntry {
 }
 
 impl SettingsDocument {
-    pub(super) fn post(
+    pub(super) fn put(
         &mut self,
         name: &str,
         text: &[u8],
         lasts: Span,
         now: u64,
     ) -> Result<(), StoreError> {
-        self.take_down(name);
+        self.remove(name);
         SettingEntry::validate(name, text, self.entries.len())?;
         let until = now.saturating_add(lasts.as_millis_ceil());
         let at = self.entries.partition_point(|entry| &*entry.name < name);
@@ -34,7 +35,7 @@ impl SettingsDocument {
         Ok(())
     }
 
-    pub(super) fn take_down(&mut self, name: &str) -> bool {
+    pub(super) fn remove(&mut self, name: &str) -> bool {
         let before = self.entries.len();
         self.entries.retain(|entry| entry.name != name);
         self.entries.len() < before
@@ -50,7 +51,7 @@ impl SettingsDocument {
         self.version = if self.entries.is_empty() { 0 } else { fastrand::u64(1..) };
     }
 
-    /// As the scripts compare it: empty for an empty board.
+    /// The version as the scripts compare it: empty if there are no entries.
     pub(super) fn version_bytes(&self) -> Vec<u8> {
         if self.version == 0 { Vec::new() } else { self.version.to_be_bytes().to_vec() }
     }
@@ -61,7 +62,7 @@ impl SettingsDocument {
         i64::try_from(last.saturating_sub(now).max(1)).unwrap_or(i64::MAX)
     }
 
-    pub(super) fn notices(self, now: u64) -> SettingsSnapshot {
+    pub(super) fn snapshot(self, now: u64) -> SettingsSnapshot {
         let left = |until: u64| Span::from_millis(until.saturating_sub(now));
         let alive = self.entries.into_iter().filter(|entry| now < entry.until);
         let list = alive.map(|entry| SettingEntry {
@@ -77,7 +78,7 @@ impl SettingsDocument {
         for entry in &self.entries {
             bytes.extend(entry.until.to_be_bytes());
             for part in [entry.name.as_bytes(), &entry.text] {
-                // Both are far below 64 KiB: `SettingEntry::check` has seen to that.
+                // Both are far below 64 KiB: `SettingEntry::validate` ensures that.
                 bytes.extend(u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
                 bytes.extend(part);
             }
@@ -85,26 +86,29 @@ impl SettingsDocument {
         bytes
     }
 
-    /// Never panics, whatever is there; anything that is not ours is an error.
+    /// Never panics, whatever the bytes are. A value that is not ours is an error.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
         if bytes.is_empty() {
             return Ok(Self::default());
         }
         Self::read(bytes).ok_or_else(|| {
-            StoreError::new(StoreErrorKind::WrongType, "the board holds something that is not ours")
+            StoreError::new(
+                StoreErrorKind::WrongType,
+                "shared settings: the key holds a value that Tidegate did not write",
+            )
         })
     }
 
     fn read(mut bytes: &[u8]) -> Option<Self> {
-        // An empty board has no version, and no bytes at all.
+        // A document without entries has no version, and no bytes at all.
         let version = number(&mut bytes).filter(|version| *version != 0)?;
-        let mut page = Self { version, entries: Vec::new() };
-        while !bytes.is_empty() && page.entries.len() < SettingEntry::MOST {
+        let mut document = Self { version, entries: Vec::new() };
+        while !bytes.is_empty() && document.entries.len() < SettingEntry::MOST {
             let until = number(&mut bytes)?;
             let name = String::from_utf8(part(&mut bytes)?.to_vec()).ok()?;
-            page.entries.push(SettingsEntry { until, name, text: part(&mut bytes)?.to_vec() });
+            document.entries.push(SettingsEntry { until, name, text: part(&mut bytes)?.to_vec() });
         }
-        Some(page)
+        Some(document)
     }
 }
 
@@ -125,33 +129,36 @@ fn part<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
 mod tests {
     use super::*;
 
-    fn page() -> SettingsDocument {
-        let mut page = SettingsDocument::default();
-        page.post("b", b"two", Span::from_secs(20), 1_000).unwrap();
-        page.post("a", b"one", Span::from_secs(10), 1_000).unwrap();
-        page.renew();
-        page
+    fn document() -> SettingsDocument {
+        let mut document = SettingsDocument::default();
+        document.put("b", b"two", Span::from_secs(20), 1_000).unwrap();
+        document.put("a", b"one", Span::from_secs(10), 1_000).unwrap();
+        document.renew();
+        document
     }
 
     #[test]
     fn what_is_written_reads_the_same() {
-        let page = page();
-        assert_eq!(SettingsDocument::decode(&page.encode()).unwrap(), page);
+        let document = document();
+        assert_eq!(SettingsDocument::decode(&document.encode()).unwrap(), document);
         assert_eq!(SettingsDocument::decode(b"").unwrap(), SettingsDocument::default());
-        assert_eq!(page.lasts_millis(1_000), 20_000);
+        assert_eq!(document.lasts_millis(1_000), 20_000);
     }
 
     #[test]
     fn what_is_cut_off_or_not_ours_is_an_error_and_no_panic() {
-        let bytes = page().encode();
+        let bytes = document().encode();
         for end in 1..bytes.len() {
             let read = SettingsDocument::decode(&bytes[..end]);
-            assert!(read.is_err() || read.is_ok_and(|page| page.entries.len() < 2), "{end}");
+            assert!(
+                read.is_err() || read.is_ok_and(|document| document.entries.len() < 2),
+                "{end}"
+            );
         }
         let entry = bytes.get(8..).unwrap_or_default();
         assert!(
             SettingsDocument::decode(&[&[0; 8], entry].concat()).is_err(),
-            "a board without a version"
+            "a document without a version"
         );
         for seed in 0..2_000_u64 {
             let mut random = fastrand::Rng::with_seed(seed);
@@ -162,10 +169,10 @@ mod tests {
 
     #[test]
     fn an_empty_board_has_no_version_and_another_has_one() {
-        let mut page = page();
-        assert_ne!(page.version, 0);
-        page.sweep(21_000);
-        page.renew();
-        assert_eq!((page.version, page.encode().len()), (0, 0));
+        let mut document = document();
+        assert_ne!(document.version, 0);
+        document.sweep(21_000);
+        document.renew();
+        assert_eq!((document.version, document.encode().len()), (0, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! The notice board in Redis: one key, written by compare and swap.
+//! The shared settings in Redis: one key, written by compare and swap.
 
 mod document;
 
@@ -14,14 +14,15 @@ use crate::key_name::KeyName;
 use crate::link::{RedisReply, ScriptCall};
 use crate::script::{BOARD_CHANGE, BOARD_LOOK};
 
-/// The board's name. It looks like a counter's, so that a user with access to those has access to
-/// it, but with a letter that no algorithm has. Deployments with other secrets have other boards.
+/// The key of the settings. It looks like a counter's, so that a Redis user with access to counters
+/// has access to it, but with a letter that no algorithm has. Deployments with different secrets have
+/// different settings.
 pub(crate) fn name(prefix: &[u8], secret: &[u8; 16]) -> KeyName {
     named(prefix, secret, b"board")
 }
 
-/// The name of the list of instances, which has the form of a board. It is the same for all secrets:
-/// instances that should have the same one find out there that they have not.
+/// The key of the list of instances, which is stored like the settings. It is the same for all
+/// secrets, so that instances that should have the same secret can notice that they have not.
 pub(crate) fn name_of_list(prefix: &[u8]) -> KeyName {
     named(prefix, &[0; 16], b"instances")
 }
@@ -31,33 +32,33 @@ fn named(prefix: &[u8], secret: &[u8; 16], what: &[u8]) -> KeyName {
     let mut hasher = SipHasher24::new_with_key(secret);
     hasher.write(what);
     let print = hasher.finish128();
-    KeyName::of_board(prefix, print.h1, print.h2)
+    KeyName::of_settings(prefix, print.h1, print.h2)
 }
 
-/// What is read as a board can be written, and then reads the same.
+/// A document that can be decoded is the same after it was encoded and decoded again.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(bytes: &[u8]) {
-    if let Ok(page) = SettingsDocument::decode(bytes) {
-        assert_eq!(SettingsDocument::decode(&page.encode()).ok(), Some(page));
+    if let Ok(document) = SettingsDocument::decode(bytes) {
+        assert_eq!(SettingsDocument::decode(&document.encode()).ok(), Some(document));
     }
 }
 
 impl SharedSettings for RedisStore {
     async fn put_setting(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
         let lasts = lasts.min(SettingEntry::LONGEST);
-        self.change(self.settings_key(), |page, now| page.post(name, text, lasts, now)).await
+        self.change(self.settings_key(), |document, now| document.put(name, text, lasts, now)).await
     }
 
     async fn remove_setting(&self, name: &str) -> Result<bool, StoreError> {
-        self.change(self.settings_key(), |page, _| Ok(page.take_down(name))).await
+        self.change(self.settings_key(), |document, _| Ok(document.remove(name))).await
     }
 
     async fn read_settings(
         &self,
         known: Option<u64>,
     ) -> Result<Option<SettingsSnapshot>, StoreError> {
-        let (now, page) = self.read(self.settings_key(), known).await?;
-        Ok(page.map(|page| page.notices(now)))
+        let (now, document) = self.read(self.settings_key(), known).await?;
+        Ok(document.map(|document| document.snapshot(now)))
     }
 
     async fn register_instance(
@@ -67,17 +68,17 @@ impl SharedSettings for RedisStore {
         lasts: Span,
     ) -> Result<Vec<SettingEntry>, StoreError> {
         let lasts = lasts.min(SettingEntry::LONGEST);
-        let sign = |page: &mut SettingsDocument, now| {
-            page.post(name, text, lasts, now)?;
-            Ok(page.clone().notices(now).list)
+        let register = |document: &mut SettingsDocument, now| {
+            document.put(name, text, lasts, now)?;
+            Ok(document.clone().snapshot(now).list)
         };
-        self.change(self.instance_list_key(), sign).await
+        self.change(self.instance_list_key(), register).await
     }
 }
 
 impl RedisStore {
-    /// Reads, changes and writes, and starts over if somebody else was faster. Only what Redis
-    /// confirms counts as written: without its answer nothing is retried.
+    /// Reads, changes and writes a document, and starts over if another instance changed it meanwhile.
+    /// A write that Redis does not answer is an error, and is not retried.
     async fn change<T>(
         &self,
         name: &KeyName,
@@ -87,23 +88,23 @@ impl RedisStore {
         T: Send,
     {
         for _ in 0..TRIES {
-            let (now, page) = self.read(name, None).await?;
-            let mut page = page.unwrap_or_default();
-            let before = page.version_bytes();
-            page.sweep(now);
-            let outcome = change(&mut page, now)?;
-            page.renew();
+            let (now, document) = self.read(name, None).await?;
+            let mut document = document.unwrap_or_default();
+            let before = document.version_bytes();
+            document.sweep(now);
+            let outcome = change(&mut document, now)?;
+            document.renew();
             let mut call = ScriptCall::new(&BOARD_CHANGE, &[name.as_bytes()]);
-            call.arg(before).arg(page.encode()).number(page.lasts_millis(now));
-            if let RedisReply::Integer(1) = self.run_on_board(name, &call).await? {
+            call.arg(before).arg(document.encode()).number(document.lasts_millis(now));
+            if let RedisReply::Integer(1) = self.run_on_key(name, &call).await? {
                 return Ok(outcome);
             }
         }
-        let message = format!("the board: others changed it {TRIES} times meanwhile");
+        let message = format!("shared settings: changed by others during each of {TRIES} attempts");
         Err(StoreError::new(StoreErrorKind::Overloaded, message))
     }
 
-    /// Redis's time in milliseconds, and the board unless it is still the known version.
+    /// Redis's time in milliseconds, and the document unless it still has the known version.
     async fn read(
         &self,
         name: &KeyName,
@@ -115,7 +116,7 @@ impl RedisStore {
             Some(0) => call.arg(""),
             Some(version) => call.arg(version.to_be_bytes()),
         };
-        let reply = self.run_on_board(name, &call).await?;
+        let reply = self.run_on_key(name, &call).await?;
         let RedisReply::Array(items) = &reply else { return Err(misread()) };
         let [RedisReply::Bytes(secs), RedisReply::Bytes(micros), rest @ ..] = &items[..] else {
             return Err(misread());
@@ -128,13 +129,13 @@ impl RedisStore {
         match rest {
             [] => Ok((now, None)),
             [RedisReply::Bytes(text)] => {
-                SettingsDocument::decode(text).map(|page| (now, Some(page)))
+                SettingsDocument::decode(text).map(|document| (now, Some(document)))
             }
             _ => Err(misread()),
         }
     }
 
-    async fn run_on_board(
+    async fn run_on_key(
         &self,
         name: &KeyName,
         call: &ScriptCall,
@@ -144,9 +145,12 @@ impl RedisStore {
 }
 
 fn misread() -> StoreError {
-    StoreError::new(StoreErrorKind::Protocol, "the board: an answer that makes no sense")
+    StoreError::new(
+        StoreErrorKind::Protocol,
+        "shared settings: the script's reply has an unexpected shape",
+    )
 }
 
 const TRIES: u32 = 16;
-/// No request ever waits for a board.
+/// Longer than a decision may take: no request ever waits for the settings.
 const PATIENCE: Duration = Duration::from_millis(500);

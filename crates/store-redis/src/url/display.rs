@@ -1,4 +1,4 @@
-//! Displays targets and URLs, and never a password.
+//! Displays URLs and addresses without their passwords.
 
 use std::fmt;
 
@@ -60,6 +60,7 @@ impl fmt::Debug for RedisLogin {
     }
 }
 
+/// Addresses, separated by commas.
 struct AddressList<'a>(&'a [RedisAddress]);
 
 impl fmt::Display for AddressList<'_> {
@@ -72,8 +73,8 @@ impl fmt::Display for AddressList<'_> {
     }
 }
 
-/// A URL without its passwords. It may be one that nothing else can make sense of, so this hides
-/// too much rather than too little.
+/// A URL without its passwords. The URL may be malformed, so this hides too much rather than too
+/// little.
 pub(super) fn masked(url: &str) -> String {
     let url = without_parameters(url);
     let start = url.find("://").map_or(0, |at| at + 3);
@@ -87,7 +88,7 @@ pub(super) fn masked(url: &str) -> String {
     }
 }
 
-/// Hides the values of parameters whose names have to do with passwords.
+/// Hides the values of parameters whose names contain `pass`.
 fn without_parameters(url: &str) -> String {
     let shown = |piece: &str| {
         let name = piece.to_ascii_lowercase().find("pass")?;

@@ -121,7 +121,7 @@ fn errors_say_what_is_wrong_and_what_was_expected() {
         ("redis://%ff:x@h", "the user is not UTF-8", "expected redis://"),
         ("redis+unix://", "no path", "expected redis+unix://"),
         ("redis+unix:///", "no path", "expected redis+unix://"),
-        ("redis+unix://h/s.sock", "a socket has no host, but here is \"h\"", "redis+unix://"),
+        ("redis+unix://h/s.sock", "a socket has no host, but found \"h\"", "redis+unix://"),
         ("redis+unix:///s?db=1&db=2", "parameter \"db\" is given twice", "redis+unix://"),
         ("redis+sentinel://h", "no service", "/service[/database]"),
         ("redis+sentinel://h,/m", "no host", "/service[/database]"),

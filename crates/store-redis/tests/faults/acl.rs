@@ -1,4 +1,4 @@
-//! A user who is allowed only what the store does.
+//! A Redis user with only the permissions that the store needs.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tidegate_testkit::{Redis, wait_until};
 
 use crate::support::{ACL, Counter, as_limited_user, patient_store};
 
-/// Everything that a store is asked for, on every algorithm, with states of each form.
+/// Every operation of a store, on every algorithm, with states of each form.
 async fn all_operations(store: &RedisStore) -> Result<(), StoreError> {
     let counters: Vec<_> = AlgorithmKind::ALL
         .iter()

@@ -1,4 +1,4 @@
-//! A Cluster that is only partly there, and requests whose keys are not in one place.
+//! A Cluster of which a part is down, and requests whose keys are in several slots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::support::{Counter, patient_store, store_within};
 
 const BACK: Duration = Duration::from_secs(20);
 
-/// Different subjects have different slots: one place after the other is asked, and gets back what
-/// it gave if another denies.
+/// Different subjects have different slots: they are charged one after the other, and refunded if a
+/// later one denies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_of_different_subjects_are_all_paid_or_none_in_the_end() {
     let cluster = Cluster::start(3);
@@ -41,7 +41,7 @@ async fn limits_of_different_subjects_are_all_paid_or_none_in_the_end() {
     }
 }
 
-/// One node of three is gone. Callers whose counters are elsewhere must not suffer for it.
+/// One node of three is gone. Callers whose counters are elsewhere must not be affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_node_of_a_cluster_is_an_outage_for_its_own_keys_only() {
     let cluster = Cluster::builder(3).arg("cluster-require-full-coverage", "no").start();

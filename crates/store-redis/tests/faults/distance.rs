@@ -1,4 +1,4 @@
-//! A Redis that is far away: its answers take long, and they all come.
+//! A Redis that is far away: its answers take long, but all of them arrive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn every_answer_comes_in_time_and_every_request_counts_once() {
     let proxy = Proxy::start(redis.address());
     proxy.set_mode(Mode::Delay(ROUND_TRIP));
     let store = Arc::new(store_within(&proxy.url(), DEADLINE));
-    // Both connections, and how far it is.
+    // Opens both connections, and measures the round trip.
     for _ in 0..4 {
         let (a, b) = (Counter::ample(100), Counter::ample(101));
         tokio::join!(a.ask_until_answered(&store, PATIENT), b.ask_until_answered(&store, PATIENT));

@@ -14,7 +14,7 @@ use crate::support::{Counter, patient_store};
 /// How long a key may live beyond its limit's period.
 const GRACE: i64 = 1_000;
 
-/// By the real clock of Redis: whatever was asked, every key expires.
+/// By the real clock of Redis: whatever was requested, every key expires.
 #[tokio::test]
 async fn every_key_expires_within_its_period_after_a_random_run() {
     let redis = Redis::start();
@@ -32,7 +32,7 @@ async fn every_key_expires_within_its_period_after_a_random_run() {
     for key in keys.items() {
         let Reply::Bulk(Some(key)) = key else { panic!("{key:?}") };
         let period = i64::try_from(names[key].limit().period().as_micros() / 1_000).unwrap();
-        // Some are gone by now, which is all we want.
+        // Some are gone by now, as they should be.
         if let Some(left) = time_to_live(&mut connection, key) {
             let limit = names[key].limit();
             assert!((0..=period + GRACE).contains(&left), "{limit}: {left} ms of {period}");
@@ -63,7 +63,7 @@ async fn random_operation(store: &RedisStore, counters: &[Counter], random: &mut
     }
 }
 
-/// In milliseconds; nothing when the key is gone.
+/// The time to live in milliseconds; `None` if the key is gone.
 fn time_to_live(connection: &mut Connection, key: &[u8]) -> Option<i64> {
     match connection.call(&[b"PTTL", key]).unwrap().integer() {
         -2 => None,
@@ -72,8 +72,8 @@ fn time_to_live(connection: &mut Connection, key: &[u8]) -> Option<i64> {
     }
 }
 
-/// Somebody ran `PERSIST`, or restored a dump without times. The next admission repairs that; for a
-/// fixed window, the first one of the next window: until then it only adds.
+/// A key without a time to live, as after `PERSIST` or a restored dump. The next admission repairs
+/// that; for a fixed window, the first one of the next window, since until then it only adds.
 #[tokio::test]
 async fn a_key_that_was_made_to_last_for_ever_expires_again_while_it_is_used() {
     let redis = Redis::start();
@@ -94,7 +94,7 @@ async fn a_key_that_was_made_to_last_for_ever_expires_again_while_it_is_used() {
     }
 }
 
-/// Redis needs least memory for integers, also when a counter has been asked often.
+/// Redis needs the least memory for integers, also for a counter with many requests.
 #[tokio::test]
 async fn the_usual_counters_are_integers() {
     let redis = Redis::start();

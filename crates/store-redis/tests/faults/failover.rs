@@ -1,4 +1,4 @@
-//! Sentinels promote a replica while callers ask.
+//! Sentinels promote a replica while callers send requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::{Counter, patient_store, store_within};
 const BACK: Duration = Duration::from_secs(30);
 const LIMIT: u64 = 6_000;
 
-/// A bystander, who asks whether the service is up without affecting the tally.
+/// A counter that shows whether the service is up without affecting the tally.
 fn bystander() -> Counter {
     Counter::ample(2)
 }
@@ -50,7 +50,7 @@ async fn a_killed_primary_is_replaced_and_callers_are_served_again_by_themselves
     group.current_primary().kill();
     bystander().ask_until(&store, StoreErrorKind::Unreachable).await;
     bystander().ask_until_answered(&store, BACK).await;
-    // A store that is new would believe the first Sentinel that answers.
+    // A new store would trust the first Sentinel that answers.
     wait_until("all to agree", BACK, || group.are_agreed_on(group.replica()));
     let tally = assert_bounded(&group, &counter, load).await;
     assert!(!tally.errors.is_empty(), "nobody noticed");

@@ -25,7 +25,7 @@ fn marked(mut items: Vec<Reply>, command: &[Vec<u8>]) -> Vec<u8> {
 
 const BACK: Duration = Duration::from_secs(20);
 
-/// A server that answers scripts with these, one after the other, and well from then on.
+/// A server that answers scripts with these replies, one after the other, and correctly after that.
 fn fake(answers: Vec<Vec<u8>>) -> FakeRedis {
     let next = AtomicUsize::new(0);
     FakeRedis::start(move |command| {
@@ -38,7 +38,7 @@ fn fake(answers: Vec<Vec<u8>>) -> FakeRedis {
 async fn refusals_have_their_kind_and_the_next_answer_is_good() {
     use StoreErrorKind::{Full, Misconfigured, Other, Overloaded, Protocol, ReadOnly, WrongType};
     for (refusal, times, kind) in [
-        // Errors that may soon be over are tried twice.
+        // Calls are sent twice if the error may be temporary.
         ("LOADING Redis is loading the dataset in memory", 2, Overloaded),
         ("CLUSTERDOWN The cluster is down", 2, Overloaded),
         ("TRYAGAIN Multiple keys request during rehashing of slot", 2, Overloaded),
@@ -132,7 +132,7 @@ async fn a_reply_that_ends_with_the_connection_is_an_error_and_the_next_one_is_g
     }
 }
 
-/// The connection hangs, and Redis does not: a new one is made, and nobody waits for the old one.
+/// The connection hangs, but Redis does not: a new one is made, and no caller waits for the old one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_hangs_alone_is_replaced() {
     let greetings = AtomicUsize::new(0);
@@ -150,7 +150,7 @@ async fn a_connection_that_hangs_alone_is_replaced() {
     counter.ask_until_answered(&store, BACK).await;
 }
 
-/// Whatever it says: an answer or an error, never a panic, and it is asked again.
+/// Whatever a server replies, callers get an answer or an error, never a panic, and it is used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_answer_however_odd_stops_the_store() {
     let answer = Arc::new(Mutex::new(None));

@@ -1,5 +1,5 @@
-//! A Redis that fails, in every way we know of: what callers are told, and that service recovers by
-//! itself.
+//! A Redis that fails, in every way we know of: which errors callers get, and that service recovers
+//! without intervention.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

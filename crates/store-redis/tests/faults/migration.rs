@@ -1,4 +1,4 @@
-//! A slot moves from one node of a Cluster to another while callers ask.
+//! A slot migrates from one node of a Cluster to another while callers send requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ async fn counters_in_a_slot_that_moves_admit_exactly_their_limit() {
     for (counter, tally) in counters.iter().zip(&tallies) {
         assert_eq!(counter.used(&store).await, LIMIT);
         assert_eq!(tally.admitted, LIMIT, "{tally:?}");
-        // None at all would be better: see the last test here.
+        // No errors at all would be better: see the last test in this file.
         tally.assert_errors_are(&[]);
     }
 }
@@ -83,7 +83,7 @@ async fn several_limits_in_a_slot_that_moves_are_all_paid_or_none() {
     counters[0].ask_until_answered(&store, Duration::from_secs(3)).await;
     stop.store(true, Ordering::Relaxed);
     let tally = callers.await.unwrap();
-    // A command with keys in two places is refused; callers are told that now is not a good moment.
+    // A command with keys on two nodes is refused; callers get that as a temporary error.
     tally.assert_errors_are(&[StoreErrorKind::Overloaded, StoreErrorKind::Unreachable]);
     let mut used = Vec::new();
     for counter in &counters {
@@ -94,8 +94,8 @@ async fn several_limits_in_a_slot_that_moves_are_all_paid_or_none() {
     assert!(tally.admitted > 0 && tally.errors.contains_key("overloaded"), "{tally:?}");
 }
 
-/// Callers that happen to ask at the same moment share a call; that must not put them at a
-/// disadvantage when their keys are in two places.
+/// Requests that arrive at the same moment share a call; that must not put them at a disadvantage
+/// when their keys are on two nodes.
 #[tokio::test]
 async fn callers_of_different_keys_do_not_spoil_it_for_each_other() {
     let cluster = Arc::new(Cluster::start(3));

@@ -1,4 +1,4 @@
-//! Redis is not there, or goes away.
+//! Redis is down, or goes down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,8 +85,8 @@ async fn executed_with_its_reply_lost_is_a_timeout_and_counted_once() {
     assert_eq!(counted.used(&patient_store(&redis.url())).await, 2);
 }
 
-/// Redis answers in order, and nothing else says which call is answered: after one that was lost,
-/// each would get the answer to the next.
+/// Redis answers in order, and only the order shows which call is answered: after a lost answer, each
+/// call would get the answer to the next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_lost_reply_nobody_gets_the_answer_to_another_call() {
     let redis = Redis::start();
@@ -160,7 +160,7 @@ async fn a_redis_that_answers_too_late_costs_nobody_more_than_the_deadline() {
     counter.ask_until_answered(&store, BACK).await;
 }
 
-/// A caller whose time is spent says nothing about Redis.
+/// A caller without time left is not evidence against Redis.
 #[tokio::test]
 async fn callers_without_patience_do_not_open_the_breaker() {
     let redis = Redis::start();

@@ -1,5 +1,5 @@
-//! Servers that say no: the right kind of error, no storm of connections, and service once they say
-//! yes.
+//! Servers that refuse: the right kind of error, no storm of connections, and service once they
+//! accept.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ async fn who_may_not_run_scripts_is_misconfigured_and_does_not_try_in_a_loop() {
     }
 }
 
-/// A fault, how it begins and ends, and what callers are told as long as it lasts.
+/// A fault, how it begins and ends, and which error callers get as long as it lasts.
 type Cause<'a> = (&'a [&'a str], &'a [&'a str], StoreErrorKind, &'a str);
 
 const CAUSES: [Cause<'_>; 4] = [
@@ -109,7 +109,7 @@ const CAUSES: [Cause<'_>; 4] = [
     ),
 ];
 
-/// Nobody asks once the breaker is open, and everybody is still told why.
+/// Once the breaker is open nothing is sent, and callers still get the cause.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cause_is_told_for_as_long_as_it_lasts() {
     for (begins, ends, kind, code) in CAUSES {
@@ -141,7 +141,7 @@ async fn a_cause_that_takes_the_place_of_another_is_told() {
     for (begins, ..) in CAUSES {
         redis.command(begins).or_panic();
     }
-    // Of all that hold, these are met one after the other.
+    // Several causes hold at a time; the probe meets them in this order.
     for code in ["NOPERM", "READONLY", "NOREPLICAS", "OOM"] {
         let (_, ends, kind, _) = CAUSES.into_iter().find(|cause| cause.3 == code).unwrap();
         let start = Instant::now();

@@ -29,7 +29,7 @@ async fn flushing_scripts_in_a_loop_costs_no_error_and_no_count() {
         let flushes = Arc::clone(&flushes);
         tokio::spawn(async move {
             let (mut tally, mut asked) = (Tally::default(), 0);
-            // Until both were often enough, whoever is slower on a busy machine.
+            // Until both have happened often enough, whichever is slower on a busy machine.
             while asked < 250 || flushes.load(Ordering::Relaxed) <= 50 {
                 tally.add(counter.ask(&store).await);
                 asked += 1;

@@ -1,4 +1,4 @@
-//! Something that is not ours where our counter should be: an error, and it is left alone.
+//! A foreign value under a counter's key: callers get an error, and the value is left alone.
 
 use tidegate_core::{AlgorithmKind, Cost, Fingerprint};
 use tidegate_store::{Store, StoreErrorKind, Verdicts};
@@ -19,7 +19,7 @@ async fn a_list_under_our_key_is_of_the_wrong_type_and_still_there_afterwards() 
         }
         let list = redis.command(&[&b"LRANGE"[..], &key, b"0", b"-1"]).or_panic();
         assert_eq!(list.items(), [Reply::bulk("a"), Reply::bulk("b")], "{kind}");
-        // It says something about one key, and nothing about Redis.
+        // The error concerns one key, and not Redis as a whole.
         assert!(store.is_available() && Counter::ample(99).ask(&store).await.is_ok());
     }
 }
@@ -52,7 +52,8 @@ const TEXTS: [&str; 9] = [
     "17 and more text than any state of ours has",
 ];
 
-/// Numbers that others might write: whatever becomes of them, callers hear about it.
+/// Numbers that other programs might write: either they are consistently read as a count, or callers get
+/// an error and the number is left alone.
 #[tokio::test]
 async fn of_a_number_under_our_key_is_told_what_was_done() {
     let redis = Redis::start();
@@ -88,7 +89,7 @@ async fn a_reset_removes_whatever_is_there_and_the_counter_works_again() {
     assert!(counter.ask(&store).await.unwrap());
 }
 
-/// Either nobody has paid, or the error says that somebody may have.
+/// Either no counter was charged, or the error says that some may have been.
 #[tokio::test]
 async fn a_list_under_one_of_several_keys_makes_nobody_pay_unawares() {
     let redis = Redis::start();

@@ -7,10 +7,10 @@ use crate::neighbour::{Kind, Neighbour};
 use crate::ours::Ours;
 use crate::{REDIS, user};
 
-/// The hybrid reads and then writes, so by itself it admits too many; it is left out.
+/// The hybrid reads and then writes, so even alone it admits too many; it is left out.
 #[test]
 fn both_sides_together_admit_the_limit() {
-    // Together they ask for more than the limit, and neither side for all of it.
+    // Together they request more than the limit, and neither side requests all of it.
     const LIMIT: u64 = 300;
     const TRIES: u64 = 100;
     for kind in [Kind::RlaasWindow, Kind::RlaasLog, Kind::Gateway, Kind::Java] {

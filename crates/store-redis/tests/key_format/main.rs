@@ -1,4 +1,4 @@
-//! Counters that another limiter also writes: whatever one side takes, the other one sees.
+//! Counters that another limiter also writes: what one side takes, the other one sees.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -20,7 +20,7 @@ use tidegate_testkit::Redis;
 
 static REDIS: LazyLock<Redis> = LazyLock::new(Redis::start);
 
-/// A user that no other test knows.
+/// A user that no other test uses.
 fn user() -> String {
     static USERS: AtomicU32 = AtomicU32::new(0);
     format!("user-{}", USERS.fetch_add(1, Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! Plain limiters, as the documents describe them.
+//! Simple limiters of other projects, as their documents describe them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) struct Neighbour {
     requests: u64,
 }
 
-/// Which of them.
+/// The kinds of limiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     RlaasWindow,

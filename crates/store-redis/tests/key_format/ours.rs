@@ -1,4 +1,4 @@
-//! Our side of the fence.
+//! Our own store, in a neighbour's key format.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use crate::neighbour::Kind;
 
-/// A store with one rule, and the user it asks about.
+/// A store with one rule, and the user that it counts.
 #[derive(Clone)]
 pub(crate) struct Ours {
     runtime: Arc<Runtime>,

@@ -1,4 +1,4 @@
-//! A store that stopped asking starts again, with access to no more than its own keys.
+//! A store whose breaker is open recovers, with access to no keys but its own.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One cell of the table: stores, callers, and how long it takes until all is well.
+//! One cell of the table: stores, callers, and how long recovery takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Cell {
         sleep(Duration::from_millis(600)).await;
     }
 
-    /// All is well with Redis now: it must be with the stores soon.
+    /// Redis has recovered: the stores must recover soon.
     pub(crate) async fn end(self) {
         self.end_with(|| true).await;
     }
@@ -61,7 +61,7 @@ impl Cell {
         }
     }
 
-    /// How long it takes until a time begins in which nobody is turned away.
+    /// How long it takes until no caller is turned away any more.
     async fn until_well(&self, bound: Duration, is_right: impl Fn() -> bool) -> Duration {
         let start = Instant::now();
         loop {

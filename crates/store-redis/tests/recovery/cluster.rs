@@ -14,7 +14,7 @@ enum Second {
     Hung,
     /// The primary stops answering, and its connections stay open.
     Stopped,
-    /// The replica is told to take over, with everybody well.
+    /// The replica is ordered to take over while all nodes are well.
     Promoted,
     /// The primary is killed.
     Replaced,
@@ -57,8 +57,8 @@ async fn cell(first: First, second: Second) {
     cell.end().await;
 }
 
-/// Whether the node with this index serves the first slot, according to the others that are there, and takes what
-/// clients write.
+/// Whether the node with this index serves the first slot, according to the others that are up, and
+/// accepts writes.
 fn is_in_charge(cluster: &Cluster, index: usize) -> bool {
     let node = &cluster.nodes()[index];
     let says_ok = |node: &Redis| {

@@ -1,4 +1,4 @@
-//! What happens first: faults that a server has or is told to have, and that leave it running.
+//! The first faults of the table: those that leave the server running.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ pub(crate) enum First {
     NoRights,
     /// The server answers nothing, for a moment.
     Hung,
-    /// Connections are closed as soon as they are there.
+    /// Connections are closed as soon as they are open.
     Cut,
 }
 
@@ -28,7 +28,7 @@ impl First {
         [Self::Slow, Self::Full, Self::ReadOnly, Self::NoRights, Self::Hung, Self::Cut];
 }
 
-/// The user as whom the stores log in, so that rights can be taken away from them alone.
+/// The user of the stores, so that permissions can be taken away from them alone.
 pub(crate) const USER: &str = "limiter on >secret ~* &* +@all";
 pub(crate) const LOGIN: &str = "://limiter:secret@";
 

@@ -1,5 +1,5 @@
-//! Coming back. One fault opens the breaker, and before it is over another one takes away the
-//! connections that the store had: then only the probe can find out that Redis is well again.
+//! Recovery. One fault opens the breaker, and before it is over another one takes away the store's
+//! connections: then only the probe can find out that Redis is well again.
 //!
 //! A table of first and second faults for each deployment. In every cell, two stores as two workers
 //! of a server have them must decide again, all of their connections, soon after a client of our

@@ -11,9 +11,9 @@ use crate::faults::{Fault, First, LOGIN, USER};
 enum Second {
     /// The connections there are hang. New ones would work.
     Hung,
-    /// Another server is at the address, and the old one does not answer any more.
+    /// Another server is at the address, and the old one no longer answers.
     Moved,
-    /// The server is replaced by a new one without a word to its clients, a moment later.
+    /// The server is replaced by a new one without notice to its clients, a moment later.
     Replaced,
     /// Replies are lost, now and then one, as by a broken middlebox.
     Lossy,

@@ -14,7 +14,7 @@ enum Second {
     Hung,
     /// The primary stops answering, and its connections stay open.
     Stopped,
-    /// The Sentinels are told to promote the replica, with everybody well.
+    /// The Sentinels are ordered to promote the replica while all servers are well.
     Promoted,
     /// The primary is killed.
     Replaced,
@@ -55,11 +55,11 @@ async fn cell(first: First, second: Second) {
         let promoted = group.replica();
         wait_until("a new primary", Duration::from_secs(30), || is_in_charge(&group, promoted));
     });
-    // What a former primary counts is lost, so nobody may be left there.
+    // What a former primary counts is lost, so no connection may be left there.
     cell.end_with(|| connections(group.current_primary()) >= 4).await;
 }
 
-/// Whether all Sentinels send clients to this server, and it takes what they write.
+/// Whether all Sentinels send clients to this server, and it accepts writes.
 fn is_in_charge(group: &Replicated, server: &Redis) -> bool {
     group.are_agreed_on(server)
         && server.try_command(&["SET", "ours", "1"]).is_ok_and(|reply| reply.is_ok())

@@ -29,11 +29,11 @@ pub(crate) struct RedisSubject {
 }
 
 impl RedisSubject {
-    /// A store at `url`; `server_of` says where to look at a key.
+    /// A store at `url`; `server_of` returns the server that has a key.
     pub(crate) fn new(url: &str, server_of: fn(&[u8]) -> SocketAddr) -> Self {
         let runtime = Runtime::new().unwrap();
         let config: RedisConfig = url.parse().unwrap();
-        // On a machine that runs all tests at once.
+        // Long enough for a machine that runs all tests concurrently.
         let config = config.connect_timeout(Duration::from_secs(5));
         let store = RedisStore::builder(config).manual_clock().deadline(PATIENT).build();
         Self { runtime, store, server_of, raw: Mutex::default(), now: Mutex::default() }

@@ -1,4 +1,4 @@
-//! Callers that ask, all at once, until they are told to stop.
+//! Callers that send requests concurrently until they are stopped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Counter, PATIENT};
 
-/// What callers were told.
+/// The answers that callers got.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) admitted: u64,
@@ -52,7 +52,7 @@ impl Tally {
     }
 }
 
-/// Callers under way.
+/// Running callers.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     answers: Arc<AtomicU64>,
@@ -87,7 +87,7 @@ impl Load {
         Self { stop, answers, callers, counters: counters.len() }
     }
 
-    /// Answers that were no errors, so far.
+    /// How many answers were not errors, so far.
     pub(crate) fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }

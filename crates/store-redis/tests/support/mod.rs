@@ -1,4 +1,4 @@
-//! What the tests of a failing Redis share: counters, callers, and a tally of what they were told.
+//! What the tests of a failing Redis share: counters, callers, and a tally of their answers.
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) const ACL: &str = "tidegate on >secret resetkeys ~{???}[bfslv]???????? resetchannels -@all \
      +eval +evalsha +time +mget +set +psetex +setrange +incrby +del";
 
-/// What it additionally needs on a Cluster.
+/// What the user additionally needs on a Cluster.
 pub(crate) const ACL_ON_A_CLUSTER: &str = "+cluster|slots +asking";
 
 /// A URL with that user's name and password.
@@ -95,7 +95,7 @@ impl Counter {
         store.settle(&[self.charge()], &mut Verdicts::new()).await
     }
 
-    /// The same with a patience of its own.
+    /// The same with its own time limit.
     pub(crate) async fn ask_within(
         &self,
         store: &RedisStore,
@@ -116,7 +116,7 @@ impl Counter {
         self.rule.limit.capacity() - self.remaining(store).await
     }
 
-    /// Asks until there is an answer, as callers do; returns how long that took.
+    /// Sends requests until there is an answer, as callers do; returns how long that took.
     pub(crate) async fn ask_until_answered(&self, store: &RedisStore, limit: Duration) -> Duration {
         let start = Instant::now();
         while let Err(error) = self.ask(store).await {
@@ -126,7 +126,7 @@ impl Counter {
         start.elapsed()
     }
 
-    /// Asks until there is an error of this kind.
+    /// Sends requests until there is an error of this kind.
     pub(crate) async fn ask_until(&self, store: &RedisStore, kind: StoreErrorKind) {
         let start = Instant::now();
         while self.ask(store).await.err().is_none_or(|error| error.kind() != kind) {

@@ -1,4 +1,4 @@
-//! How many keys fit into how much memory, and how much memory there is.
+//! Derives the store's bounds from the memory that this process can use.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -6,26 +6,26 @@ use std::sync::OnceLock;
 
 use super::overflow::OverflowCounters;
 
-/// What a key takes: a slot of 40 bytes (a log: 80) in a table that is two thirds full, and what an allocator
-/// adds while tables grow. Measured: `scripts/bench memory`.
+/// The memory per key: a slot of 40 bytes (a log: 80) in a table that is two thirds full, and the
+/// allocator's overhead while tables grow. Measured with `scripts/bench memory`.
 const KEY_BYTES: usize = 96;
 
-/// The store's part of the memory that there is.
+/// The store uses one in this many parts of the available memory by default.
 const PART: u64 = 2;
 
-/// The part of the store's memory that is for logs.
+/// One in this many parts of the store's memory is for logs.
 const PART_OF_LOGS: usize = 4;
 
-/// What is assumed where nobody can be asked.
+/// The memory that is assumed if it cannot be determined.
 const UNKNOWN: u64 = 4 << 30;
 
-/// The memory that a store may use if nobody says how much.
+/// The default memory of a store.
 pub(super) fn default_bytes() -> u64 {
     static FOUND: OnceLock<u64> = OnceLock::new();
     *FOUND.get_or_init(|| memory_under(Path::new("/")).unwrap_or(UNKNOWN) / PART)
 }
 
-/// How many keys fit, with the counters that are shared beyond that, and how many bytes of logs.
+/// The keys that fit, with the shared counters beside them, and the bytes for logs.
 pub(super) fn split(bytes: u64) -> (usize, usize) {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let logs = bytes / PART_OF_LOGS;
@@ -33,14 +33,14 @@ pub(super) fn split(bytes: u64) -> (usize, usize) {
     (slots - OverflowCounters::most_cells_among(slots), logs)
 }
 
-/// What that many keys and bytes of logs take.
+/// The memory of that many keys and bytes of logs.
 pub(super) fn bytes_of(keys: usize, log_bytes: usize) -> usize {
     let slots = keys.saturating_add(OverflowCounters::most_cells(keys));
     slots.saturating_mul(KEY_BYTES).saturating_add(log_bytes)
 }
 
-/// The memory that this process may use: the machine's, or less if its control group says so. Files
-/// are looked for under `root`.
+/// The memory that this process can use: the machine's, or less if its control group has a bound. Files
+/// are read under `root`.
 fn memory_under(root: &Path) -> Option<u64> {
     let machine = fs::read_to_string(root.join("proc/meminfo")).ok().as_deref().and_then(total);
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
@@ -49,7 +49,7 @@ fn memory_under(root: &Path) -> Option<u64> {
         ancestors(&group).map(move |group| files.join(group).join(name)).collect::<Vec<_>>()
     });
     let bounds = bounds.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
-    // A group without a bound says `max`, or a number that no machine has.
+    // A group without a bound has `max`, or a number that no machine reaches.
     bounds.chain(machine).min()
 }
 
@@ -60,25 +60,25 @@ fn total(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1_024)
 }
 
-/// Where the bound of a control group is, given its line of `/proc/self/cgroup`: `0::/group` for the
-/// second version, `4:memory:/group` for the first.
+/// The file with the bound of a control group, by its line of `/proc/self/cgroup`: `0::/group` for
+/// version 2, `4:memory:/group` for version 1.
 fn bounds_of(line: &str) -> Option<(&'static str, PathBuf, &'static str)> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, group) = (parts.next()?, parts.next()?);
-    // Relative, and never outside of where groups are.
-    let group = Path::new(group).components().filter(|it| matches!(it, Component::Normal(_)));
+    // Relative, and without `..`, so that the path stays below the control groups.
+    let group = Path::new(group).components().filter(|part| matches!(part, Component::Normal(_)));
     let group = group.collect();
     match controllers {
         "" => Some(("sys/fs/cgroup", group, "memory.max")),
-        _ if controllers.split(',').any(|it| it == "memory") => {
+        _ if controllers.split(',').any(|controller| controller == "memory") => {
             Some(("sys/fs/cgroup/memory", group, "memory.limit_in_bytes"))
         }
         _ => None,
     }
 }
 
-/// A group and those around it, whose bounds hold for it too. In a container the outermost is often
-/// the only one to be seen.
+/// A group and its ancestors, whose bounds hold for it too. In a container often only the outermost is
+/// visible.
 fn ancestors(group: &Path) -> impl Iterator<Item = PathBuf> {
     group.ancestors().map(Path::to_path_buf)
 }

@@ -1,4 +1,4 @@
-//! The embedded store's bounds.
+//! Builds the embedded store from its bounds and a clock.
 
 use crossbeam_utils::CachePadded;
 
@@ -40,24 +40,24 @@ impl Default for MemoryStoreBuilder {
 }
 
 impl<C: Clock> MemoryStoreBuilder<C> {
-    /// The memory that its counters may take, in bytes. A quarter of it is for sliding logs; the
-    /// rest is for keys, at 96 bytes each. Defaults, for each store, to half of the memory that this process may
-    /// use: the machine's, or its control group's if that is less.
+    /// The most memory for its counters, in bytes. A quarter of it is for sliding logs; the rest is for
+    /// keys, at 96 bytes each. Defaults, for each store, to half of the memory that this process can use:
+    /// the machine's, or its control group's if that is less.
     pub fn max_memory(self, bytes: u64) -> Self {
         Self { max_memory: Some(bytes), ..self }
     }
 
-    /// The most keys it may hold. Defaults to as many as fit into its memory; if both are set, the
+    /// The most keys it can hold. Defaults to as many as fit into its memory; if both are set, the
     /// smaller number counts. One limit alone gets seven tenths of them. See [`MemoryStore`] for what
     /// happens when there is no room.
     pub fn max_keys(self, max_keys: usize) -> Self {
         Self { max_keys: Some(max_keys), ..self }
     }
 
-    /// The memory that sliding logs may use besides their slots. Defaults to a quarter of the
-    /// store's memory. Beyond that they remember time less finely, to a 64th of their window, and
-    /// err on the strict side; at twice as much, new ones share counters. Those that are there may
-    /// still grow, to half a kilobyte each.
+    /// The memory for sliding logs besides their slots. Defaults to a quarter of the store's memory.
+    /// Beyond that they remember time less precisely, to a 64th of their window, and err on the strict
+    /// side. At twice as much, new logs share counters; existing logs can still grow to half a kilobyte
+    /// each.
     pub fn max_log_bytes(self, max_log_bytes: usize) -> Self {
         Self { max_log_bytes: Some(max_log_bytes), ..self }
     }
@@ -88,11 +88,11 @@ impl<C: Clock> MemoryStoreBuilder<C> {
             overflow: OverflowCounters::new(max_keys, max_log_bytes),
             capacity: MemoryCapacity::new(max_keys, max_log_bytes),
             hand: AtomicUsize::new(0),
-            board: Mutex::default(),
+            settings: Mutex::default(),
         }
     }
 
-    /// How many keys, and how many bytes of logs.
+    /// The most keys, and the most bytes of logs.
     fn bounds(&self) -> (usize, usize) {
         let (fitting, logs) = bounds::split(self.max_memory.unwrap_or_else(bounds::default_bytes));
         let keys = match (self.max_keys, self.max_memory) {
@@ -104,8 +104,8 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     }
 }
 
-/// Two threads on different cores then meet at one lock in one of 64 decisions, and hold it for
-/// less than a decision.
+/// Two threads on different cores then contend for a lock in one of 64 decisions, and hold it for less
+/// than the time of a decision.
 const SHARDS_PER_CORE: usize = 64;
 const MOST_SHARDS: usize = 4_096;
 const KEYS_PER_SHARD: usize = 64;

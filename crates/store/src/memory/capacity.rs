@@ -1,4 +1,4 @@
-//! How much the store may hold, and who may hold it.
+//! The store's bounds, and how its space is shared between pools of keys.
 
 use std::sync::atomic::AtomicUsize as Plain;
 
@@ -6,18 +6,18 @@ use tidegate_core::Fingerprint;
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// A pool may have so many times as many keys as there are free places: a flood leaves room behind,
+/// A pool can have this many times as many keys as there are free slots: a flood leaves room for others,
 /// and the more pools there are, the less each of them gets.
 const SHARE: usize = 4;
 
-/// This part of all places is not free in that sense. It is kept for pools that have few keys.
+/// One in this many slots does not count as free in that sense: it is reserved for pools with few keys.
 const KEPT: usize = 8;
 
-/// A pool has few keys if it has less than this part of all places, so many of them can be flooded
-/// before those places are taken too.
+/// A pool has few keys if it has less than one in this many slots, so that many pools can be flooded
+/// before the reserved slots are taken too.
 const FEW: usize = 512;
 
-/// The store's bounds, and how near they are.
+/// The store's bounds and its current size.
 ///
 /// All counters use relaxed ordering: they guard no memory, and the shard locks order everything
 /// else.
@@ -25,8 +25,8 @@ const FEW: usize = 512;
 pub(super) struct MemoryCapacity {
     max_keys: usize,
     keys: AtomicUsize,
-    /// The keys of each pool, by which room is shared. Nobody's correctness depends on them, so they
-    /// are not for the scheduler of `sync.rs`.
+    /// The keys of each pool. Correctness does not depend on these numbers, so they are plain atomics and
+    /// not those of `sync.rs`.
     pools: Box<[Plain]>,
     max_log_bytes: usize,
     log_bytes: AtomicUsize,
@@ -45,7 +45,7 @@ impl MemoryCapacity {
         }
     }
 
-    /// Claims a place for one more key of this pool, for as long as the claim is held.
+    /// Claims a slot for one more key of this pool, for as long as the claim is held.
     pub(super) fn claim(&self, pool: u16) -> Result<RoomClaim<'_>, NoRoomError> {
         let claim = RoomClaim(self);
         let before = self.keys.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl MemoryCapacity {
         change(&self.log_bytes, before, after);
     }
 
-    /// Records that a table has other slots.
+    /// Records that a table has grown or shrunk.
     pub(super) fn tables_changed(&self, before: usize, after: usize) {
         change(&self.table_bytes, before, after);
     }
@@ -85,7 +85,7 @@ impl MemoryCapacity {
         self.log_bytes() > self.max_log_bytes
     }
 
-    /// Whether logs have grown although they were cut down: each has as little as it can.
+    /// Whether logs are too large although they were coarsened: each is as small as it can be.
     pub(super) fn has_no_room_for_logs(&self) -> bool {
         self.log_bytes() / 2 > self.max_log_bytes
     }
@@ -106,7 +106,7 @@ impl MemoryCapacity {
         self.log_bytes.load(Ordering::Relaxed)
     }
 
-    /// What tables and logs take.
+    /// The bytes of tables and logs.
     pub(super) fn bytes(&self) -> usize {
         self.table_bytes.load(Ordering::Relaxed).saturating_add(self.log_bytes())
     }
@@ -124,7 +124,7 @@ fn change(counter: &AtomicUsize, before: usize, after: usize) {
 #[derive(Debug)]
 pub(super) struct NoRoomError;
 
-/// A place reserved for a key that may be about to arrive.
+/// A slot reserved for a key that may be about to be inserted.
 #[derive(Debug)]
 pub(super) struct RoomClaim<'a>(&'a MemoryCapacity);
 

@@ -1,4 +1,4 @@
-//! Several charges at once: every shard they need, locked together.
+//! Settles several charges together: locks every shard that they need.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, ChargeAccounts, Cost, Timestamp, Verdict};
@@ -21,7 +21,7 @@ pub(super) struct Ledger<'a, C> {
     charges: &'a [Charge<'a>],
     shards: SmallVec<[(usize, MutexGuard<'a, MemoryShard>); 4]>,
     cells: Option<OverflowCells<'a>>,
-    places: SmallVec<[StateLocation; 4]>,
+    locations: SmallVec<[StateLocation; 4]>,
     /// Room for the new keys among them. Released with the ledger: by then the keys are either in
     /// or gone.
     claims: SmallVec<[RoomClaim<'a>; 4]>,
@@ -35,7 +35,7 @@ enum StateLocation {
     Shard,
     /// New, and there is no room: in the counter that it shares.
     Overflow,
-    /// Nowhere: there is no room for another shared counter either.
+    /// Nowhere: there is no space for another shared counter either.
     Nowhere,
 }
 
@@ -56,44 +56,44 @@ impl<'a, C: Clock> Ledger<'a, C> {
             charges,
             shards,
             cells: None,
-            places: SmallVec::new(),
+            locations: SmallVec::new(),
             claims: SmallVec::new(),
             time,
         };
         for charge in charges {
-            let place = ledger.locate(charge);
-            ledger.places.push(place);
+            let location = ledger.locate(charge);
+            ledger.locations.push(location);
         }
         ledger
     }
 
     fn locate(&mut self, charge: &'a Charge<'a>) -> StateLocation {
-        let earlier = &self.charges[..self.places.len()];
+        let earlier = &self.charges[..self.locations.len()];
         let same = earlier.iter().position(|other| other.counter() == charge.counter());
         if let Some(same) = same {
-            return self.places[same];
+            return self.locations[same];
         }
-        let ticket = self.store.ticket(charge, self.time);
-        match self.shard(charge).make_room(ticket) {
+        let context = self.store.context(charge, self.time);
+        match self.shard(charge).make_room(context) {
             Ok(None) => StateLocation::Shard,
             Ok(Some(claim)) => {
                 self.claims.push(claim);
-                self.locate_in_room(ticket)
+                self.locate_in_room(context)
             }
             Err(NoRoomError) => self.locate_in_overflow(charge),
         }
     }
 
     /// A new key that has room: as in `apply_in_room`.
-    fn locate_in_room(&mut self, ticket: ChargeContext<'a>) -> StateLocation {
-        let charge = ticket.charge;
+    fn locate_in_room(&mut self, context: ChargeContext<'a>) -> StateLocation {
+        let charge = context.charge;
         if self.cells.is_none() && self.store.overflow.is_empty() {
             return StateLocation::Shard;
         }
         match self.cells().hand_over(charge) {
             CellHandover::Later => return StateLocation::Overflow,
             CellHandover::StartWith(used) => {
-                let _ = self.shard(charge).commit(ticket, used);
+                let _ = self.shard(charge).commit(context, used);
             }
             CellHandover::Fresh => {}
         }
@@ -103,7 +103,7 @@ impl<'a, C: Clock> Ledger<'a, C> {
     fn locate_in_overflow(&mut self, charge: &'a Charge<'a>) -> StateLocation {
         self.store.overflow.count(charge);
         let cells = self.cells();
-        let cell = cells.ticket(charge);
+        let cell = cells.context(charge);
         match cells.shard().make_room(cell) {
             Ok(claim) => {
                 self.claims.extend(claim);
@@ -131,13 +131,13 @@ impl<'a, C: Clock> Ledger<'a, C> {
         work: impl FnOnce(&mut MemoryShard, ChargeContext<'a>) -> T,
     ) -> Option<T> {
         let charge = &self.charges[index];
-        match (self.places[index], &mut self.cells) {
+        match (self.locations[index], &mut self.cells) {
             (StateLocation::Shard, _) => {
-                let ticket = self.store.ticket(charge, self.time);
-                Some(work(self.shard(charge), ticket))
+                let context = self.store.context(charge, self.time);
+                Some(work(self.shard(charge), context))
             }
             (StateLocation::Overflow, Some(cells)) => {
-                let cell = cells.ticket(charge);
+                let cell = cells.context(charge);
                 Some(work(cells.shard(), cell))
             }
             _ => None,
@@ -147,13 +147,13 @@ impl<'a, C: Clock> Ledger<'a, C> {
 
 impl<C: Clock> ChargeAccounts for Ledger<'_, C> {
     fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
-        let verdict = self.with_state(index, |shard, ticket| shard.probe(ticket, cost));
+        let verdict = self.with_state(index, |shard, context| shard.probe(context, cost));
         verdict.unwrap_or_else(|| no_room_verdict(&self.charges[index]))
     }
 
     fn commit(&mut self, index: usize) -> Verdict {
         let cost = self.charges[index].cost();
-        let verdict = self.with_state(index, |shard, ticket| shard.commit(ticket, cost));
+        let verdict = self.with_state(index, |shard, context| shard.commit(context, cost));
         verdict.unwrap_or_else(|| no_room_verdict(&self.charges[index]))
     }
 

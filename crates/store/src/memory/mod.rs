@@ -1,4 +1,4 @@
-//! The embedded store.
+//! The embedded store: counters in this process's memory.
 
 mod bounds;
 mod builder;
@@ -35,24 +35,24 @@ use crate::{
 /// settled without an allocation. Nothing runs in the background: new keys sweep out dead ones as
 /// they arrive.
 ///
-/// Its room is a number of keys, by default as many as fit into half of the memory that this process
-/// may use ([`MemoryStoreBuilder::max_memory`]). A limit may have four times as many keys as there
-/// are places left, and an eighth of all is kept for limits with few keys, so a flood of one limit's
-/// keys does not take the room of another's. No live key is evicted to make room, since that would let anyone reset a limit by flooding the
-/// store. Instead, new keys that find no room share counters, a few keys each, until dead keys are
-/// found: nobody gets more than the limit, and [`MemoryStats::overflowed`] counts it. Refunds and
-/// resets do not change a counter that is shared.
+/// It holds a bounded number of keys, by default as many as fit into half of the memory that this process
+/// can use ([`MemoryStoreBuilder::max_memory`]). A limit can have four times as many keys as there are
+/// free slots, and an eighth of all slots is reserved for limits with few keys, so a flood of one limit's
+/// keys does not take the space of another's. No live key is evicted to make room, since that would let
+/// anyone reset a limit by flooding the store. Instead, new keys that find no room share counters, a few
+/// keys each, until dead keys are found: no caller gets more than the limit, and
+/// [`MemoryStats::overflowed`] counts such charges. Refunds and resets do not change a shared counter.
 #[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
     clock: C,
     shards: Box<[CachePadded<Mutex<MemoryShard>>]>,
-    /// One for each table of each shard, outside its lock.
+    /// One for each table of each shard, outside the shard's lock.
     signposts: Box<[CachePadded<[Signpost; AlgorithmKind::ALL.len()]>]>,
     overflow: OverflowCounters,
     capacity: MemoryCapacity,
     /// The next shard to look at when another one is full.
     hand: AtomicUsize,
-    board: Mutex<MemorySettings>,
+    settings: Mutex<MemorySettings>,
 }
 
 /// What a store currently holds.
@@ -62,7 +62,7 @@ pub struct MemoryStats {
     /// Keys, including dead ones that have not been swept out yet and ones that are just being
     /// added.
     pub keys: usize,
-    /// Keys that it may hold.
+    /// The most keys that it can hold.
     pub max_keys: usize,
     /// Charges of new keys that had to share a counter because there was no room for them.
     pub overflowed: u64,
@@ -72,12 +72,12 @@ pub struct MemoryStats {
     pub log_bytes: usize,
     /// Bytes of all tables and logs.
     pub bytes: usize,
-    /// What they may grow to, with what an allocator adds.
+    /// The most that they can grow to, with the allocator's overhead.
     pub max_bytes: usize,
 }
 
 impl MemoryStore {
-    /// A store with the system clock, and room by the memory of this machine.
+    /// A store with the system clock and bounds by the memory of this machine.
     pub fn new() -> Self {
         Self::builder().build()
     }
@@ -116,9 +116,9 @@ impl<C: Clock> MemoryStore<C> {
 
     /// How much longer a counter will be remembered; `None` if it is not known.
     pub fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span> {
-        let (shard, ticket) = self.open(charge);
-        let forget_at = shard.forget_at(ticket)?;
-        Some(forget_at.since(ticket.now))
+        let (shard, context) = self.open(charge);
+        let forget_at = shard.forget_at(context)?;
+        Some(forget_at.since(context.now))
     }
 
     fn shard_index(&self, counter: Fingerprint) -> usize {
@@ -142,18 +142,18 @@ impl<C: Clock> MemoryStore<C> {
     ) -> (MutexGuard<'a, MemoryShard>, ChargeContext<'a>) {
         let mut shard = self.shard(charge).lock();
         let time = shard.time(self.clock.now(), &self.clock);
-        (shard, self.ticket(charge, time))
+        (shard, self.context(charge, time))
     }
 
-    fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> ChargeContext<'a> {
+    fn context<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> ChargeContext<'a> {
         let signpost = Some(self.signpost(charge));
         let upkeep = TableUpkeep { time, capacity: &self.capacity, signpost };
         ChargeContext { charge, key: key_of(charge), now: time + charge.phase(), upkeep }
     }
 }
 
-/// The key of a charge's counter: its fingerprint, with the pool of its rule, so that whoever sweeps
-/// it out knows whose room it leaves.
+/// The key of a charge's counter: its fingerprint with the pool of its rule, so that a sweep knows which
+/// pool gets the space back.
 #[inline(always)]
 fn key_of(charge: &Charge<'_>) -> Fingerprint {
     charge.counter().with_pool(charge.rule().id.pool())
@@ -169,13 +169,13 @@ impl<C: Clock> LocalStore for MemoryStore<C> {
     }
 
     fn refund_now(&self, charge: &Charge<'_>) {
-        let (mut shard, ticket) = self.open(charge);
-        shard.refund(ticket);
+        let (mut shard, context) = self.open(charge);
+        shard.refund(context);
     }
 
     fn reset_now(&self, charge: &Charge<'_>) {
-        let (mut shard, ticket) = self.open(charge);
-        shard.reset(ticket);
+        let (mut shard, context) = self.open(charge);
+        shard.reset(context);
     }
 }
 
@@ -192,9 +192,9 @@ impl<C: Clock> Store for MemoryStore<C> {
     fn settle_each<'c>(
         &self,
         charges: impl IntoIterator<Item = Charge<'c>>,
-        tell: impl FnMut(&Charge<'c>, &Verdict),
+        report: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
-        self.apply_each(charges.into_iter(), tell);
+        self.apply_each(charges.into_iter(), report);
         true
     }
 
@@ -228,17 +228,17 @@ impl<C: Clock> Store for MemoryStore<C> {
 impl<C: Clock> SharedSettings for MemoryStore<C> {
     async fn put_setting(&self, name: &str, text: &[u8], lasts: Span) -> Result<(), StoreError> {
         let now = self.clock.now();
-        self.board.lock().put(name, text, now + lasts.min(SettingEntry::LONGEST), now)
+        self.settings.lock().put(name, text, now + lasts.min(SettingEntry::LONGEST), now)
     }
 
     async fn remove_setting(&self, name: &str) -> Result<bool, StoreError> {
-        Ok(self.board.lock().remove(name))
+        Ok(self.settings.lock().remove(name))
     }
 
     async fn read_settings(
         &self,
         known: Option<u64>,
     ) -> Result<Option<SettingsSnapshot>, StoreError> {
-        Ok(self.board.lock().read(known, self.clock.now()))
+        Ok(self.settings.lock().read(known, self.clock.now()))
     }
 }

@@ -11,11 +11,11 @@ use super::table_account::ChargeContext;
 use crate::Clock;
 use crate::sync::{Mutex, MutexGuard, Ordering};
 
-/// Shared counters, called cells. A limit has many, and a key always belongs to the same one, so a
-/// newcomer that finds no room shares a counter with a few others.
+/// Shared counters, called cells. A limit has many cells, and a key always belongs to the same one, so a
+/// new key that finds no room shares a counter with a few others.
 ///
 /// A cell counts what all of its keys take, so none of them gets more than its limit. A key that
-/// finds room later takes over what its cell has counted: see [`OverflowCells::hand_over`].
+/// finds room later starts with the count of its cell: see [`OverflowCells::hand_over`].
 #[derive(Debug)]
 pub(super) struct OverflowCounters {
     /// Locked after every other shard.
@@ -35,7 +35,7 @@ pub(super) struct OverflowCells<'a> {
 }
 
 impl OverflowCounters {
-    /// For a store of so many keys.
+    /// The cells for a store of `max_keys` keys.
     pub(super) fn new(max_keys: usize, max_log_bytes: usize) -> Self {
         let most = Self::most_cells(max_keys);
         Self {
@@ -46,13 +46,13 @@ impl OverflowCounters {
         }
     }
 
-    /// How many cells a store of so many keys may have, for all limits together. Limits come from
-    /// configuration, but a protocol may let callers bring their own.
+    /// The most cells in a store of `max_keys` keys, for all limits together. It is bounded because a
+    /// protocol can let callers bring their own limits.
     pub(super) fn most_cells(max_keys: usize) -> usize {
         (max_keys / KEYS_PER_CELL).max(FEWEST)
     }
 
-    /// How many of so many slots are for cells, so that the others are the keys.
+    /// How many of `slots` slots are for cells; the others are for keys.
     pub(super) fn most_cells_among(slots: usize) -> usize {
         (slots / (KEYS_PER_CELL + 1) + 1).max(FEWEST).min(slots)
     }
@@ -61,7 +61,7 @@ impl OverflowCounters {
         &self.capacity
     }
 
-    /// Whether there are cells, alive or dead. While there are none, nobody needs to look.
+    /// Whether there are no cells, alive or dead. Then new keys need no handover.
     pub(super) fn is_empty(&self) -> bool {
         self.capacity.keys() == 0
     }
@@ -90,8 +90,8 @@ impl OverflowCounters {
         OverflowCells { shard, overflow: self, time }
     }
 
-    /// The cell of a charge's key. Its windows are not staggered, whatever its keys' are.
-    fn ticket<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> ChargeContext<'a> {
+    /// The context of the cell of a charge's key. A cell's windows are never staggered.
+    fn context<'a>(&'a self, charge: &'a Charge<'a>, time: Timestamp) -> ChargeContext<'a> {
         let (id, counter) = (charge.rule().id, charge.counter());
         let cell = (counter.low() >> CELL_AT) & (self.cells - 1);
         let key = Fingerprint::new(id.high() ^ cell.wrapping_mul(SPREAD), id.low());
@@ -101,29 +101,29 @@ impl OverflowCounters {
 }
 
 impl<'a> OverflowCells<'a> {
-    pub(super) fn ticket(&self, charge: &'a Charge<'a>) -> ChargeContext<'a> {
-        self.overflow.ticket(charge, self.time)
+    pub(super) fn context(&self, charge: &'a Charge<'a>) -> ChargeContext<'a> {
+        self.overflow.context(charge, self.time)
     }
 
     pub(super) fn shard(&mut self) -> &mut MemoryShard {
         &mut self.shard
     }
 
-    /// What a key that has room begins with.
+    /// How a key that has found room gets its own counter.
     ///
-    /// Whoever looks also looks for dead cells, so that soon nobody has to.
+    /// Also sweeps dead cells, so that soon there are none left to check.
     pub(super) fn hand_over(&mut self, charge: &'a Charge<'a>) -> CellHandover {
-        let ticket = self.ticket(charge);
-        self.shard.sweep(ticket.upkeep);
-        if !self.shard.has_live_slot(ticket) {
+        let context = self.context(charge);
+        self.shard.sweep(context.upkeep);
+        if !self.shard.has_live_slot(context) {
             return CellHandover::Fresh;
         }
-        let verdict = self.shard.probe(ticket, Cost::PEEK);
+        let verdict = self.shard.probe(context, Cost::PEEK);
         let used = verdict.limit.saturating_sub(verdict.remaining);
         match Cost::new(used).unwrap_or(Cost::PEEK) {
             Cost::PEEK => CellHandover::Fresh,
-            // Where nothing is left, more may have been taken under a larger limit. Windows that are
-            // staggered do not end when those of a cell do.
+            // If nothing remains, more may have been taken under a larger limit. Staggered windows do
+            // not end when those of a cell do.
             _ if verdict.remaining == 0 || charge.rule().staggered => CellHandover::Later,
             _ if charge.cost().is_peek() => CellHandover::Later,
             used => CellHandover::StartWith(used),
@@ -133,25 +133,24 @@ impl<'a> OverflowCells<'a> {
 
 /// How a key that may have shared a counter gets one of its own.
 pub(super) enum CellHandover {
-    /// Nothing that was counted still matters.
+    /// With a fresh counter: the cell has no live count.
     Fresh,
-    /// With what the keys of its cell have taken together: it may have taken all of it.
+    /// With the count of the whole cell: this key may have taken all of it.
     StartWith(Cost),
-    /// Not yet: the cell decides.
+    /// Not yet: the cell keeps counting.
     Later,
 }
 
-/// One cell for so many keys that have their own counters.
+/// The number of keys with their own counters per cell.
 const KEYS_PER_CELL: usize = 4;
 const FEWEST: usize = 1_024;
 
-/// A limit alone may have this part of all cells. Where several limits are flooded at once, each gets
-/// less, and newcomers for whom not even a cell is left are turned away.
+/// One limit can have one in this many cells. If several limits are flooded together, each gets less,
+/// and new keys without even a cell are denied.
 const RULES: usize = 2;
 
 /// The bits of a counter that choose its cell are not those that choose its shard.
 const CELL_AT: u32 = 12;
 
-/// Odd, so that no two cells of a limit become one, and large, so that they are spread over the
-/// table.
+/// Odd, so that no two cells of a limit collide, and large, so that they are spread over the table.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,4 +1,4 @@
-//! How charges are settled: known keys first, then new ones, then those for which there is no room.
+//! Settles charges: of known keys, of new keys, and of keys for which there is no room.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Timestamp, Verdict, settle};
@@ -18,8 +18,8 @@ impl<C: Clock> MemoryStore<C> {
     #[inline(never)]
     pub(super) fn apply_one(&self, charge: &Charge<'_>, out: &mut Verdicts) -> bool {
         // The clock is read before the lock is taken, so that the lock is held for less time. The
-        // lock's memory arrives while the clock is read. The slot's memory is requested after that:
-        // working out where it is takes a moment, and reading the clock waits for everything before
+        // lock's memory arrives while the clock is read. The slot's memory is prefetched after that:
+        // computing its address takes a moment, and reading the clock waits for everything before
         // it.
         signpost::fetch(self.shard(charge));
         let reading = self.clock.now();
@@ -27,7 +27,7 @@ impl<C: Clock> MemoryStore<C> {
         self.apply_at(charge, reading, out)
     }
 
-    /// Requests what a decision about a charge will need.
+    /// Prefetches the memory that settling a charge will need.
     #[inline]
     fn fetch(&self, charge: &Charge<'_>) {
         signpost::fetch(self.shard(charge));
@@ -42,70 +42,71 @@ impl<C: Clock> MemoryStore<C> {
         let (key, now) = (key_of(charge), time + charge.phase());
         match shard.apply_known(charge, key, now, &self.capacity, out) {
             Some(allowed) => allowed,
-            None => self.apply_new_key(shard, self.ticket(charge, time), out),
+            None => self.apply_new_key(shard, self.context(charge, time), out),
         }
     }
 
-    /// A new key that finds no room looks for dead ones, at home and in one other shard, before it
-    /// shares a counter.
+    /// Settles a charge of a new key. If there is no room, sweeps dead keys in its own shard and in one
+    /// other before the key shares a counter.
     #[cold]
     #[inline(never)]
     fn apply_new_key<'a>(
         &'a self,
         mut shard: MutexGuard<'a, MemoryShard>,
-        mut ticket: ChargeContext<'a>,
+        mut context: ChargeContext<'a>,
         out: &mut Verdicts,
     ) -> bool {
-        let mut room = shard.make_room(ticket);
+        let mut room = shard.make_room(context);
         if room.is_err() {
-            // Not while holding this one: only `Ledger` may hold several.
+            // Not while holding this lock: only `Ledger` may hold several.
             drop(shard);
-            self.sweep_elsewhere(ticket.upkeep);
-            (shard, ticket) = self.open(ticket.charge);
-            room = shard.make_room(ticket);
+            self.sweep_elsewhere(context.upkeep);
+            (shard, context) = self.open(context.charge);
+            room = shard.make_room(context);
         }
-        // From here on the shard stays locked, so that a key's place is decided by one at a time.
+        // From here on the shard stays locked, so that only one thread decides where a key goes.
         match room {
-            Ok(None) => shard.apply(ticket, out),
-            Ok(Some(_claim)) => self.apply_in_room(&mut shard, ticket, out),
-            Err(NoRoomError) => self.apply_in_overflow(ticket, out),
+            Ok(None) => shard.apply(context, out),
+            Ok(Some(_claim)) => self.apply_in_room(&mut shard, context, out),
+            Err(NoRoomError) => self.apply_in_overflow(context, out),
         }
     }
 
-    /// A new key that has room. If it may have shared a counter before, it goes on from there.
+    /// Settles a charge of a new key that has room. If it may have shared a counter before, it continues
+    /// from there.
     fn apply_in_room(
         &self,
         shard: &mut MemoryShard,
-        ticket: ChargeContext<'_>,
+        context: ChargeContext<'_>,
         out: &mut Verdicts,
     ) -> bool {
         if !self.overflow.is_empty() {
-            let mut cells = self.overflow.open(ticket.upkeep.time, &self.clock);
-            match cells.hand_over(ticket.charge) {
+            let mut cells = self.overflow.open(context.upkeep.time, &self.clock);
+            match cells.hand_over(context.charge) {
                 CellHandover::Later => {
-                    let cell = cells.ticket(ticket.charge);
+                    let cell = cells.context(context.charge);
                     return cells.shard().apply(cell, out);
                 }
                 CellHandover::StartWith(used) => {
-                    let _ = shard.commit(ticket, used);
+                    let _ = shard.commit(context, used);
                 }
                 CellHandover::Fresh => {}
             }
         }
-        shard.apply(ticket, out)
+        shard.apply(context, out)
     }
 
-    /// Each call looks at another shard, so that dead keys anywhere make room everywhere.
+    /// Sweeps another shard with each call, so that dead keys anywhere make room everywhere.
     fn sweep_elsewhere(&self, upkeep: TableUpkeep<'_>) {
         let turn = self.hand.fetch_add(1, Ordering::Relaxed);
         self.shards[turn & (self.shards.len() - 1)].lock().sweep(upkeep);
     }
 
-    fn apply_in_overflow(&self, ticket: ChargeContext<'_>, out: &mut Verdicts) -> bool {
-        let charge = ticket.charge;
+    fn apply_in_overflow(&self, context: ChargeContext<'_>, out: &mut Verdicts) -> bool {
+        let charge = context.charge;
         self.overflow.count(charge);
-        let mut cells = self.overflow.open(ticket.upkeep.time, &self.clock);
-        let cell = cells.ticket(charge);
+        let mut cells = self.overflow.open(context.upkeep.time, &self.clock);
+        let cell = cells.context(charge);
         match cells.shard().make_room(cell) {
             Ok(_claim) => cells.shard().apply(cell, out),
             Err(NoRoomError) => {
@@ -119,12 +120,12 @@ impl<C: Clock> MemoryStore<C> {
         settle(charges, &mut Ledger::open(self, charges), out)
     }
 
-    /// The memory of each is requested as soon as it is known, while the caller makes the next. The
-    /// clock is read once for a group.
+    /// Settles each charge separately. The memory of each is prefetched while the caller produces the
+    /// next. The clock is read once for a group.
     pub(super) fn apply_each<'c>(
         &self,
         mut charges: impl Iterator<Item = Charge<'c>>,
-        mut tell: impl FnMut(&Charge<'c>, &Verdict),
+        mut report: impl FnMut(&Charge<'c>, &Verdict),
     ) {
         let (mut group, mut out) = (SmallVec::<[_; GROUP]>::new(), Verdicts::new());
         loop {
@@ -135,13 +136,14 @@ impl<C: Clock> MemoryStore<C> {
             let reading = self.clock.now();
             for charge in group.drain(..) {
                 self.apply_at(&charge, reading, &mut out);
-                out.drain(..).for_each(|verdict| tell(&charge, &verdict));
+                out.drain(..).for_each(|verdict| report(&charge, &verdict));
             }
         }
     }
 }
 
-/// Even the shared counters have no room: too many limits have some. Denied for one period.
+/// The verdict if even the shared counters have no room, because too many limits use them: denied for
+/// one period.
 pub(super) fn no_room_verdict(charge: &Charge<'_>) -> Verdict {
     let limit = charge.rule().limit;
     let wait = limit.period();
@@ -154,6 +156,6 @@ pub(super) fn no_room_verdict(charge: &Charge<'_>) -> Verdict {
     }
 }
 
-/// So few that what was requested for the first is still at hand when the last is known, and that
-/// their time is still now when the last is settled.
+/// Small enough that the memory of the first charge is still in the cache when the last one arrives, and
+/// that the group's time is still current when the last one is settled.
 const GROUP: usize = 32;

@@ -18,15 +18,15 @@ macro_rules! shard {
         /// States of all algorithms, each in a table of its own type: no tags, no boxes.
         #[derive(Debug, Default)]
         pub(super) struct MemoryShard {
-            /// The latest time at which anything here was decided.
+            /// The latest time at which a charge was settled here.
             latest: Timestamp,
             $($field: StateTable<algorithm::$Name>,)*
         }
 
         impl MemoryShard {
-            /// The time of a decision, given a reading taken before the shard was locked. Others
-            /// may have decided at a later time since. If so, the clock is read again, so that a
-            /// shard sees time go back only if the clock does.
+            /// The time of a decision, given a reading taken before the shard was locked. Another
+            /// thread may have settled at a later time since. If so, the clock is read again, so that
+            /// a shard sees time go back only if the clock does.
             #[inline(always)]
             pub(super) fn time(&mut self, reading: Timestamp, clock: &impl Clock) -> Timestamp {
                 let now = if reading >= self.latest { reading } else { clock.now() };
@@ -37,9 +37,8 @@ macro_rules! shard {
 
         /// Each method finds the table of the charge's algorithm and works on it there.
         impl MemoryShard {
-            /// Decides for a key that is here; `None` if it is not. What the decision needs is
-            /// passed in registers: packed into a ticket it would go through memory, and have to
-            /// wait for it.
+            /// Settles a charge of a known key; `None` if the key is not here. The arguments are passed
+            /// in registers: packed into a context they would go through memory, which is slower.
             #[inline(always)]
             pub(super) fn apply_known(
                 &mut self,
@@ -55,55 +54,55 @@ macro_rules! shard {
                 }
             }
 
-            pub(super) fn apply(&mut self, ticket: ChargeContext<'_>, out: &mut Verdicts) -> bool {
-                match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.apply(out),)*
+            pub(super) fn apply(&mut self, context: ChargeContext<'_>, out: &mut Verdicts) -> bool {
+                match &context.charge.rule().limit {
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, context }.apply(out),)*
                 }
             }
 
-            pub(super) fn has_live_slot(&mut self, ticket: ChargeContext<'_>) -> bool {
-                match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.has_live_slot(),)*
+            pub(super) fn has_live_slot(&mut self, context: ChargeContext<'_>) -> bool {
+                match &context.charge.rule().limit {
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, context }.has_live_slot(),)*
                 }
             }
 
-            pub(super) fn probe(&mut self, ticket: ChargeContext<'_>, cost: Cost) -> Verdict {
-                match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.probe(cost),)*
+            pub(super) fn probe(&mut self, context: ChargeContext<'_>, cost: Cost) -> Verdict {
+                match &context.charge.rule().limit {
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, context }.probe(cost),)*
                 }
             }
 
-            pub(super) fn commit(&mut self, ticket: ChargeContext<'_>, cost: Cost) -> Verdict {
-                match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.commit(cost),)*
+            pub(super) fn commit(&mut self, context: ChargeContext<'_>, cost: Cost) -> Verdict {
+                match &context.charge.rule().limit {
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, context }.commit(cost),)*
                 }
             }
 
-            pub(super) fn deny(&mut self, ticket: ChargeContext<'_>) {
-                match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.deny(),)*
+            pub(super) fn deny(&mut self, context: ChargeContext<'_>) {
+                match &context.charge.rule().limit {
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, context }.deny(),)*
                 }
             }
 
-            pub(super) fn refund(&mut self, ticket: ChargeContext<'_>) {
-                match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.refund(),)*
+            pub(super) fn refund(&mut self, context: ChargeContext<'_>) {
+                match &context.charge.rule().limit {
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, context }.refund(),)*
                 }
             }
 
-            pub(super) fn reset(&mut self, ticket: ChargeContext<'_>) {
-                match &ticket.charge.rule().limit {
-                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, ticket }.reset(),)*
+            pub(super) fn reset(&mut self, context: ChargeContext<'_>) {
+                match &context.charge.rule().limit {
+                    $(Limit::$Name(by) => TableAccount { table: &mut self.$field, by, context }.reset(),)*
                 }
             }
 
-            pub(super) fn forget_at(&self, ticket: ChargeContext<'_>) -> Option<Timestamp> {
-                match &ticket.charge.rule().limit {
-                    $(Limit::$Name(_) => self.$field.forget_at(ticket.key),)*
+            pub(super) fn forget_at(&self, context: ChargeContext<'_>) -> Option<Timestamp> {
+                match &context.charge.rule().limit {
+                    $(Limit::$Name(_) => self.$field.forget_at(context.key),)*
                 }
             }
 
-            /// Looks for dead keys of any algorithm, to make room for a new one.
+            /// Drops dead keys of all algorithms, to make room for a new one.
             #[cold]
             pub(super) fn sweep(&mut self, upkeep: TableUpkeep<'_>) {
                 $(self.$field.sweep(SWEPT_WHEN_FULL, upkeep);)*
@@ -115,24 +114,24 @@ macro_rules! shard {
 for_each_algorithm!(shard);
 
 impl MemoryShard {
-    /// Room for a key, if need be that of a dead one. A key that is here and alive needs none.
+    /// Claims a slot for a new key, if necessary after a sweep. A live key needs no claim.
     pub(super) fn make_room<'a>(
         &mut self,
-        ticket: ChargeContext<'a>,
+        context: ChargeContext<'a>,
     ) -> Result<Option<RoomClaim<'a>>, NoRoomError> {
-        if self.has_live_slot(ticket) {
+        if self.has_live_slot(context) {
             return Ok(None);
         }
-        // A dead key is as good as none, and its place may be needed.
-        self.reset(ticket);
-        let (capacity, pool) = (ticket.upkeep.capacity, ticket.key.pool());
-        if ticket.charge.rule().limit.kind() == AlgorithmKind::SlidingLog
+        // A dead key counts as new, and its slot may be needed.
+        self.reset(context);
+        let (capacity, pool) = (context.upkeep.capacity, context.key.pool());
+        if context.charge.rule().limit.kind() == AlgorithmKind::SlidingLog
             && capacity.has_no_room_for_logs()
         {
             return Err(NoRoomError);
         }
         let claim = capacity.claim(pool).or_else(|NoRoomError| {
-            self.sweep(ticket.upkeep);
+            self.sweep(context.upkeep);
             capacity.claim(pool)
         });
         claim.map(Some)

@@ -22,6 +22,7 @@ pub(super) struct StateTable<A: Algorithm> {
     hand: usize,
 }
 
+/// A slot: a key with its state, or vacant.
 #[derive(Clone, Debug)]
 struct TableSlot<S> {
     key: Fingerprint,
@@ -31,11 +32,11 @@ struct TableSlot<S> {
 /// What a change to a table needs besides the change itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableUpkeep<'a> {
-    /// The clock's time, which decides whether keys are dead. A decision's own time may run ahead
-    /// of it; judged by that, other keys would be forgotten early.
+    /// The clock's time, which decides whether keys are dead. A charge's own time can run ahead of it;
+    /// by that time, other keys would be dropped early.
     pub(super) time: Timestamp,
     pub(super) capacity: &'a MemoryCapacity,
-    /// Told where the slots are. The shared counters of a full store have none.
+    /// Updated when the slots move. The shared counters of a full store have none.
     pub(super) signpost: Option<&'a Signpost>,
 }
 
@@ -54,19 +55,19 @@ const VACANT: Fingerprint = Fingerprint::NONE;
 
 impl<A: Algorithm> StateTable<A> {
     pub(super) fn forget_at(&self, key: Fingerprint) -> Option<Timestamp> {
-        self.find(key).map(|place| A::forget_at(&self.slots[place].state))
+        self.find(key).map(|index| A::forget_at(&self.slots[index].state))
     }
 
-    /// The verdict for a key; one that is not here is fresh.
+    /// The verdict for a key; a key that is not in the table is fresh.
     pub(super) fn probe(&self, by: &A, key: Fingerprint, cost: Cost, now: Timestamp) -> Verdict {
         match self.find(key) {
-            Some(place) => by.probe(&self.slots[place].state, cost, now),
+            Some(index) => by.probe(&self.slots[index].state, cost, now),
             None => by.probe(&A::State::default(), cost, now),
         }
     }
 
-    /// Probes a key that is here and takes the cost if it fits: one lookup for both. `None` if the
-    /// key is not here.
+    /// Probes a key in the table and takes the cost if it fits: one lookup for both. `None` if the key
+    /// is not in the table.
     ///
     /// The verdict is written where it will stay. Returned through several callers, it would be
     /// copied by each, which costs more than the decision.
@@ -80,26 +81,26 @@ impl<A: Algorithm> StateTable<A> {
         capacity: &MemoryCapacity,
         out: &mut Verdicts,
     ) -> Option<bool> {
-        let place = self.find(key)?;
-        let state = &self.slots[place].state;
+        let index = self.find(key)?;
+        let state = &self.slots[index].state;
         let allowed = by.admits(state, cost, now);
         if allowed && !cost.is_peek() {
-            out.push(self.pay(by, place, cost, now, capacity));
+            out.push(self.pay(by, index, cost, now, capacity));
             return Some(true);
         }
         out.push(by.probe(state, cost, now));
         if !cost.is_peek() {
-            self.change(place, capacity, |state| by.deny(state, cost, now));
+            self.change(index, capacity, |state| by.deny(state, cost, now));
             if by.counts_denied()
-                && let Some(told) = out.last_mut()
+                && let Some(verdict) = out.last_mut()
             {
-                told.remaining = by.probe(&self.slots[place].state, Cost::PEEK, now).remaining;
+                verdict.remaining = by.probe(&self.slots[index].state, Cost::PEEK, now).remaining;
             }
         }
         Some(allowed)
     }
 
-    /// Takes a cost that was admitted, from a key that is here or from a new one.
+    /// Takes a cost that was admitted, from a known key or a new one.
     pub(super) fn commit(
         &mut self,
         by: &A,
@@ -108,8 +109,8 @@ impl<A: Algorithm> StateTable<A> {
         now: Timestamp,
         upkeep: TableUpkeep<'_>,
     ) -> Verdict {
-        let place = self.find(key).unwrap_or_else(|| self.admit(key, upkeep));
-        self.pay(by, place, cost, now, upkeep.capacity)
+        let index = self.find(key).unwrap_or_else(|| self.admit(key, upkeep));
+        self.pay(by, index, cost, now, upkeep.capacity)
     }
 
     /// Records a denial. A new key leaves nothing behind, unless its algorithm counts denials.
@@ -121,13 +122,13 @@ impl<A: Algorithm> StateTable<A> {
         now: Timestamp,
         upkeep: TableUpkeep<'_>,
     ) {
-        let place = self.find(key).or_else(|| {
+        let index = self.find(key).or_else(|| {
             let mut fresh = A::State::default();
             by.deny(&mut fresh, cost, now);
             (fresh != A::State::default()).then(|| self.admit(key, upkeep))
         });
-        if let Some(place) = place {
-            self.change(place, upkeep.capacity, |state| by.deny(state, cost, now));
+        if let Some(index) = index {
+            self.change(index, upkeep.capacity, |state| by.deny(state, cost, now));
         }
     }
 
@@ -139,18 +140,18 @@ impl<A: Algorithm> StateTable<A> {
         now: Timestamp,
         upkeep: TableUpkeep<'_>,
     ) {
-        if let Some(place) = self.find(key) {
-            self.change(place, upkeep.capacity, |state| by.refund(state, amount, now));
+        if let Some(index) = self.find(key) {
+            self.change(index, upkeep.capacity, |state| by.refund(state, amount, now));
         }
     }
 
     pub(super) fn remove(&mut self, key: Fingerprint, capacity: &MemoryCapacity) {
-        if let Some(place) = self.find(key) {
-            self.vacate(place, capacity);
+        if let Some(index) = self.find(key) {
+            self.vacate(index, capacity);
         }
     }
 
-    /// Examines the next few slots and drops what is dead.
+    /// Examines the next few slots and drops dead keys.
     pub(super) fn sweep(&mut self, slots: usize, upkeep: TableUpkeep<'_>) {
         for _ in 0..slots.min(self.slots.len()) {
             self.hand = if self.hand < self.slots.len() { self.hand } else { 0 };
@@ -164,7 +165,7 @@ impl<A: Algorithm> StateTable<A> {
         }
     }
 
-    /// Gives a new key a slot. The key pays for it by looking for dead ones.
+    /// Gives a new key a slot, after a sweep of a few others: so new keys pay for removing dead ones.
     fn admit(&mut self, key: Fingerprint, upkeep: TableUpkeep<'_>) -> usize {
         self.sweep(SWEPT_BY_A_NEW_KEY, upkeep);
         if self.is_too_full() || self.is_sparse() {
@@ -175,7 +176,7 @@ impl<A: Algorithm> StateTable<A> {
     }
 
     /// Whether one more key would make probes too long, which is at four fifths full. A small table
-    /// costs little, so it may be half empty, and nearly every lookup ends at once.
+    /// costs little, so it can be half empty, and nearly every lookup ends at the first slot.
     fn is_too_full(&self) -> bool {
         let (keys, slots) = (self.occupied + 1, self.slots.len());
         if slots < SMALL { keys * 2 > slots } else { keys * 5 > slots * 4 }
@@ -186,7 +187,7 @@ impl<A: Algorithm> StateTable<A> {
         self.slots.len() > SMALL && self.occupied * 4 < self.slots.len()
     }
 
-    /// Moves whatever is alive to a table of the right size.
+    /// Moves live keys to a table of the right size.
     fn rebuild(&mut self, upkeep: TableUpkeep<'_>) {
         let old = std::mem::take(&mut self.slots);
         let is_live = |slot: &TableSlot<A::State>| {
@@ -200,8 +201,8 @@ impl<A: Algorithm> StateTable<A> {
         self.occupied = 0;
         for slot in old.into_iter().filter(|slot| slot.key != VACANT) {
             if is_live(&slot) {
-                let place = self.insert(slot.key);
-                self.slots[place].state = slot.state;
+                let index = self.insert(slot.key);
+                self.slots[index].state = slot.state;
             } else {
                 upkeep.capacity.removed(slot.key);
                 upkeep.capacity.logs_changed(A::heap_bytes(&slot.state), 0);
@@ -216,14 +217,14 @@ impl<A: Algorithm> StateTable<A> {
     fn pay(
         &mut self,
         by: &A,
-        place: usize,
+        index: usize,
         cost: Cost,
         now: Timestamp,
         capacity: &MemoryCapacity,
     ) -> Verdict {
-        let verdict = self.change(place, capacity, |state| by.commit(state, cost, now));
-        if A::heap_bytes(&self.slots[place].state) > SMALL_LOG && capacity.logs_are_too_large() {
-            self.change(place, capacity, |state| by.coarsen(state));
+        let verdict = self.change(index, capacity, |state| by.commit(state, cost, now));
+        if A::heap_bytes(&self.slots[index].state) > SMALL_LOG && capacity.logs_are_too_large() {
+            self.change(index, capacity, |state| by.coarsen(state));
         }
         verdict
     }
@@ -232,11 +233,11 @@ impl<A: Algorithm> StateTable<A> {
     #[inline(always)]
     fn change<T>(
         &mut self,
-        place: usize,
+        index: usize,
         capacity: &MemoryCapacity,
         change: impl FnOnce(&mut A::State) -> T,
     ) -> T {
-        let state = &mut self.slots[place].state;
+        let state = &mut self.slots[index].state;
         let before = A::heap_bytes(state);
         let result = change(state);
         capacity.logs_changed(before, A::heap_bytes(state));
@@ -265,22 +266,22 @@ impl<A: Algorithm> StateTable<A> {
         let home = self.home_slot(key);
         let (before, from_home) = self.slots.split_at(home);
         let is_vacant = |slot: &TableSlot<A::State>| slot.key == VACANT;
-        let place = match from_home.iter().position(is_vacant) {
+        let index = match from_home.iter().position(is_vacant) {
             Some(distance) => home + distance,
             None => before.iter().position(is_vacant).unwrap_or(home),
         };
-        self.slots[place].key = key;
+        self.slots[index].key = key;
         self.occupied += 1;
-        place
+        index
     }
 
     /// Empties a slot and closes the gap, so that no lookup stops too early.
-    fn vacate(&mut self, place: usize, capacity: &MemoryCapacity) {
+    fn vacate(&mut self, index: usize, capacity: &MemoryCapacity) {
         self.occupied -= 1;
-        capacity.removed(self.slots[place].key);
-        capacity.logs_changed(A::heap_bytes(&self.slots[place].state), 0);
-        self.slots[place] = TableSlot { key: VACANT, state: A::State::default() };
-        let mut gap = place;
+        capacity.removed(self.slots[index].key);
+        capacity.logs_changed(A::heap_bytes(&self.slots[index].state), 0);
+        self.slots[index] = TableSlot { key: VACANT, state: A::State::default() };
+        let mut gap = index;
         let mut next = self.next_slot(gap);
         while self.slots[next].key != VACANT {
             let home = self.home_slot(self.slots[next].key);
@@ -297,8 +298,8 @@ impl<A: Algorithm> StateTable<A> {
         signpost::home_slot(key, self.slots.len())
     }
 
-    fn next_slot(&self, place: usize) -> usize {
-        if place + 1 == self.slots.len() { 0 } else { place + 1 }
+    fn next_slot(&self, index: usize) -> usize {
+        if index + 1 == self.slots.len() { 0 } else { index + 1 }
     }
 
     fn distance(&self, from: usize, to: usize) -> usize {
@@ -306,7 +307,7 @@ impl<A: Algorithm> StateTable<A> {
     }
 }
 
-// Not derived: an algorithm need not have a default.
+// Not derived: that would require a default of the algorithm.
 impl<A: Algorithm> Default for StateTable<A> {
     fn default() -> Self {
         Self { slots: Vec::new(), occupied: 0, hand: 0 }

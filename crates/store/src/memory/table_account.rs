@@ -1,4 +1,4 @@
-//! One charge, at the table of its algorithm.
+//! Applies one charge to the table of its algorithm.
 
 use tidegate_core::algorithm::Algorithm;
 use tidegate_core::{Charge, Cost, Fingerprint, Timestamp, Verdict};
@@ -6,7 +6,7 @@ use tidegate_core::{Charge, Cost, Fingerprint, Timestamp, Verdict};
 use super::table::{StateTable, TableUpkeep};
 use crate::Verdicts;
 
-/// What an operation needs to know, whatever the algorithm.
+/// Everything that an operation on a charge needs, whatever the algorithm.
 #[derive(Clone, Copy)]
 pub(super) struct ChargeContext<'a> {
     pub(super) charge: &'a Charge<'a>,
@@ -17,18 +17,18 @@ pub(super) struct ChargeContext<'a> {
     pub(super) upkeep: TableUpkeep<'a>,
 }
 
-/// A ticket at the table of its algorithm.
+/// A charge with the table of its algorithm.
 pub(super) struct TableAccount<'a, A: Algorithm> {
     pub(super) table: &'a mut StateTable<A>,
     pub(super) by: &'a A,
-    pub(super) ticket: ChargeContext<'a>,
+    pub(super) context: ChargeContext<'a>,
 }
 
 impl<A: Algorithm> TableAccount<'_, A> {
-    /// Decides for a key that is here or has room. Returns whether it was allowed; the verdict goes
-    /// to `out`.
+    /// Settles a charge whose key is in the table or has a slot claimed. Returns whether it was allowed;
+    /// the verdict goes to `out`.
     pub(super) fn apply(self, out: &mut Verdicts) -> bool {
-        let cost = self.ticket.charge.cost();
+        let cost = self.context.charge.cost();
         let verdict = self.probe(cost);
         if cost.is_peek() {
             out.push(verdict);
@@ -40,9 +40,9 @@ impl<A: Algorithm> TableAccount<'_, A> {
         verdict.allowed
     }
 
-    /// Records a denial. Returns what is told of it: less is left if it was counted.
+    /// Records a denial. Returns its verdict: less remains if the denial was counted.
     fn record_denial(self, verdict: Verdict) -> Verdict {
-        let ChargeContext { charge, key, now, upkeep } = self.ticket;
+        let ChargeContext { charge, key, now, upkeep } = self.context;
         self.table.deny(self.by, key, charge.cost(), now, upkeep);
         if !self.by.counts_denied() {
             return verdict;
@@ -51,32 +51,32 @@ impl<A: Algorithm> TableAccount<'_, A> {
         Verdict { remaining: left.remaining, ..verdict }
     }
 
-    /// Whether the key has a slot that no sweep will take away. A key without one needs a claim.
+    /// Whether the key has a slot that no sweep will remove. A key without a slot needs a claim.
     pub(super) fn has_live_slot(&self) -> bool {
-        let forget_at = self.table.forget_at(self.ticket.key);
-        forget_at.is_some_and(|at| at > self.ticket.upkeep.time)
+        let forget_at = self.table.forget_at(self.context.key);
+        forget_at.is_some_and(|at| at > self.context.upkeep.time)
     }
 
     pub(super) fn probe(&self, cost: Cost) -> Verdict {
-        self.table.probe(self.by, self.ticket.key, cost, self.ticket.now)
+        self.table.probe(self.by, self.context.key, cost, self.context.now)
     }
 
     pub(super) fn commit(self, cost: Cost) -> Verdict {
-        let ChargeContext { key, now, upkeep, .. } = self.ticket;
+        let ChargeContext { key, now, upkeep, .. } = self.context;
         self.table.commit(self.by, key, cost, now, upkeep)
     }
 
     pub(super) fn deny(self) {
-        let ChargeContext { charge, key, now, upkeep } = self.ticket;
+        let ChargeContext { charge, key, now, upkeep } = self.context;
         self.table.deny(self.by, key, charge.cost(), now, upkeep);
     }
 
     pub(super) fn refund(self) {
-        let ChargeContext { charge, key, now, upkeep } = self.ticket;
+        let ChargeContext { charge, key, now, upkeep } = self.context;
         self.table.refund(self.by, key, charge.cost(), now, upkeep);
     }
 
     pub(super) fn reset(self) {
-        self.table.remove(self.ticket.key, self.ticket.upkeep.capacity);
+        self.table.remove(self.context.key, self.context.upkeep.capacity);
     }
 }

@@ -1,4 +1,4 @@
-//! The table as a map, its size, and what it drops.
+//! Tests of the table as a map, of its size, and of the keys that it drops.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ fn limit<A: Algorithm>(quota: &str) -> A {
     A::from_quota(&quota.parse().unwrap()).unwrap()
 }
 
-/// A table, what it counts into, and the time.
+/// A table, its capacity, and the time.
 struct TableFixture<A: Algorithm> {
     table: StateTable<A>,
     by: A,
@@ -99,7 +99,7 @@ fn new_keys_sweep_the_dead_ones_out_and_the_memory_goes_with_them() {
     for n in 10_000..10_500 {
         fixture.commit(n);
     }
-    // New keys have swept some of the table. What is left takes two more rounds of the hand.
+    // New keys have swept a part of the table. The rest takes two more rounds of the hand.
     for _ in 0..2 {
         fixture.table.sweep(
             usize::MAX,

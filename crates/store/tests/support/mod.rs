@@ -1,4 +1,4 @@
-//! What the tests of a full store share.
+//! Helpers for the tests of a full store.
 
 use tidegate_core::Fingerprint;
 

@@ -1,4 +1,4 @@
-//! From a request to its key.
+//! Finds the key of a request.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,56 +13,56 @@ use super::{AddressRule, KeyForm, KeySource, KeySubstitute, RequestKey};
 use crate::RequestHead;
 use crate::warnings::LayerWarnings;
 
-/// A request that is looked at for its key.
+/// A request, and everything else that finding its key needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyContext<'a> {
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) warnings: &'a LayerWarnings,
-    /// Whether what can be read in two ways is refused. A layer that only watches refuses nobody.
+    /// Whether ambiguous requests are refused. A shadow layer refuses nothing.
     pub(crate) is_strict: bool,
-    /// What is allowed in requests.
+    /// The rules for reading requests.
     pub(crate) rules: RequestRules,
-    /// What the key is wanted as.
+    /// The form in which the key is needed.
     pub(crate) form: KeyForm,
 }
 
-/// What became of a key.
+/// How a key was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyOutcome {
-    /// It is there.
+    /// The request has the key itself.
     Key,
-    /// Something else stands in its place.
+    /// A substitute is used.
     Substitute,
-    /// The request is not to be limited.
+    /// The request is not limited.
     Unlimited,
 }
 
 impl RequestKey {
-    /// What a policy counts a request by; `None` if it is not to be limited.
+    /// The fingerprint that a policy counts a request by; `None` if the request is not limited.
     pub(crate) fn fingerprint(
         &self,
-        look: KeyContext<'_>,
+        context: KeyContext<'_>,
         policy: &Policy,
     ) -> Result<Option<Fingerprint>, RequestFault> {
         // The usual case needs no list of parts.
         if matches!(self.source, KeySource::ClientIp)
-            && let Some(ip) = self.address.find(look)
+            && let Some(ip) = self.address.find(context)
         {
             return Ok(Some(policy.fingerprint(&self.address.counted(ip))));
         }
-        Ok(self.owned_key(look)?.map(|key| policy.fingerprint(&key)))
+        Ok(self.owned_key(context)?.map(|key| policy.fingerprint(&key)))
     }
 
-    /// What that is called where others read the names of counters.
-    pub(crate) fn name(&self, look: KeyContext<'_>) -> Result<Option<String>, RequestFault> {
-        let key = self.owned_key(KeyContext { form: KeyForm::Name, ..look })?;
+    /// The readable name of the key, for stores that store keys by name.
+    pub(crate) fn name(&self, context: KeyContext<'_>) -> Result<Option<String>, RequestFault> {
+        let key = self.owned_key(KeyContext { form: KeyForm::Name, ..context })?;
         Ok(key.map(|key| key_as_text(&key)))
     }
 
-    /// All parts; `None` if the request is not to be limited.
-    fn owned_key(&self, look: KeyContext<'_>) -> Result<Option<OwnedKey>, RequestFault> {
+    /// All parts of the key; `None` if the request is not limited.
+    fn owned_key(&self, context: KeyContext<'_>) -> Result<Option<OwnedKey>, RequestFault> {
         let mut key = OwnedKey::default();
-        match self.find(look, &mut key)? {
+        match self.find(context, &mut key)? {
             KeyOutcome::Unlimited => return Ok(None),
             KeyOutcome::Key => {}
             KeyOutcome::Substitute => key.push(SUBSTITUTE),
@@ -70,95 +70,104 @@ impl RequestKey {
         Ok(Some(key))
     }
 
-    /// The value itself, as policies read it, where nothing may stand in for it.
-    pub(crate) fn value_of(&self, look: KeyContext<'_>) -> Result<Option<Vec<u8>>, RequestFault> {
+    /// The value itself, as policies compare it, without substitutes.
+    pub(crate) fn value_of(
+        &self,
+        context: KeyContext<'_>,
+    ) -> Result<Option<Vec<u8>>, RequestFault> {
         match &self.source {
             KeySource::ClientIp => {
-                Ok(self.address.find(look).map(|ip| ip.to_string().into_bytes()))
+                Ok(self.address.find(context).map(|ip| ip.to_string().into_bytes()))
             }
             KeySource::Function(function) => {
-                Ok(function(*look.head, KeyForm::Text).map(|value| value.as_bytes().to_vec()))
+                Ok(function(*context.head, KeyForm::Text).map(|value| value.as_bytes().to_vec()))
             }
             _ => {
                 let mut key = OwnedKey::default();
-                let is_there = self.push_if_present(look, &mut key)?;
+                let is_there = self.push_if_present(context, &mut key)?;
                 Ok(is_there.then(|| key.as_bytes().to_vec()))
             }
         }
     }
 
     /// The client's address, as this key finds it.
-    pub(crate) fn client(&self, look: KeyContext<'_>) -> Option<IpAddr> {
-        self.address.find(look)
+    pub(crate) fn client(&self, context: KeyContext<'_>) -> Option<IpAddr> {
+        self.address.find(context)
     }
 
-    fn find(&self, look: KeyContext<'_>, key: &mut OwnedKey) -> Result<KeyOutcome, RequestFault> {
+    fn find(
+        &self,
+        context: KeyContext<'_>,
+        key: &mut OwnedKey,
+    ) -> Result<KeyOutcome, RequestFault> {
         if let KeySource::All(keys) = &self.source {
-            return all(keys, look, key);
+            return all(keys, context, key);
         }
-        if self.push_if_present(look, key)? {
+        if self.push_if_present(context, key)? {
             Ok(KeyOutcome::Key)
         } else {
-            self.substitute(look, key)
+            self.substitute(context, key)
         }
     }
 
-    /// Whether the request has this key itself.
+    /// Adds the parts of this key if the request has it. Returns whether it does.
     fn push_if_present(
         &self,
-        look: KeyContext<'_>,
+        context: KeyContext<'_>,
         key: &mut OwnedKey,
     ) -> Result<bool, RequestFault> {
         Ok(match &self.source {
             KeySource::Everybody => true,
             KeySource::All(keys) => {
                 for one in keys {
-                    if !one.push_if_present(look, key)? {
+                    if !one.push_if_present(context, key)? {
                         return Ok(false);
                     }
                 }
                 true
             }
             KeySource::ClientIp => {
-                look.push(key, self.address.find(look).map(|ip| self.address.counted(ip)))
+                context.push(key, self.address.find(context).map(|ip| self.address.counted(ip)))
             }
             KeySource::Header(Some(name)) => {
-                let value = match look.is_strict {
-                    true => only_text(look.head.headers(), name.as_str(), &look.rules)?,
-                    false => look.head.header(name.as_str()).map(Cow::Borrowed),
+                let value = match context.is_strict {
+                    true => only_text(context.head.headers(), name.as_str(), &context.rules)?,
+                    false => context.head.header(name.as_str()).map(Cow::Borrowed),
                 };
-                look.push(key, value.as_deref())
+                context.push(key, value.as_deref())
             }
             KeySource::Header(None) => false,
-            KeySource::Bearer => look.push(key, look.bearer()?),
-            KeySource::ApiKey => look.push(key, look.api_key()?.as_deref()),
+            KeySource::Bearer => context.push(key, context.bearer()?),
+            KeySource::ApiKey => context.push(key, context.api_key()?.as_deref()),
             #[cfg(feature = "axum")]
-            KeySource::PathTemplate => look.push(key, look.head.route()),
-            KeySource::Function(function) => look.push(key, function(*look.head, look.form)),
+            KeySource::PathTemplate => context.push(key, context.head.route()),
+            KeySource::Function(function) => {
+                context.push(key, function(*context.head, context.form))
+            }
         })
     }
 
     fn substitute(
         &self,
-        look: KeyContext<'_>,
+        context: KeyContext<'_>,
         key: &mut OwnedKey,
     ) -> Result<KeyOutcome, RequestFault> {
         match &self.absent {
             KeySubstitute::Unlimited => return Ok(KeyOutcome::Unlimited),
             KeySubstitute::Other(other) => {
-                let found = other.find(look, key)?;
+                let found = other.find(context, key)?;
                 if found == KeyOutcome::Substitute {
-                    // What stands in for a substitute is not what it stands for.
+                    // A substitute of a substitute must differ from the substitute itself.
                     key.push(SUBSTITUTE);
                 }
                 return Ok(if found == KeyOutcome::Key { KeyOutcome::Substitute } else { found });
             }
-            KeySubstitute::Shared => key.push(&NOBODY),
-            KeySubstitute::Address => match self.address.find(look) {
-                Some(ip) => look.form.add(&self.address.counted(ip), key),
+            KeySubstitute::Shared => key.push(&UNKNOWN_ADDRESS),
+            KeySubstitute::Address => match self.address.find(context) {
+                Some(ip) => context.form.add(&self.address.counted(ip), key),
                 None => {
-                    look.warnings.warn_no_address();
-                    key.push(&NOBODY);
+                    context.warnings.warn_no_address();
+                    key.push(&UNKNOWN_ADDRESS);
                 }
             },
         }
@@ -192,8 +201,8 @@ impl<'a> KeyContext<'a> {
         }
     }
 
-    /// The client behind these proxies, or whoever connects if they are none of them. Where the
-    /// server does not say who connects, nobody is believed: anybody might have.
+    /// The client behind these proxies, or the peer if it is not one of them. Without the peer's address
+    /// no forwarding header is trusted: any client could have sent it.
     pub(crate) fn client_behind(self, client: &ClientIp) -> Option<IpAddr> {
         let peer = self.head.peer();
         if peer.is_none() && client.depends_on_peer() {
@@ -202,7 +211,7 @@ impl<'a> KeyContext<'a> {
         client.of(peer, self.head.headers())
     }
 
-    /// The client's address, or the one address of all whose address is not known.
+    /// The client's address, or the unspecified address, which all clients without one share.
     pub(crate) fn or_unspecified(self, client: Option<IpAddr>) -> IpAddr {
         client.unwrap_or_else(|| {
             self.warnings.warn_no_address();
@@ -211,16 +220,16 @@ impl<'a> KeyContext<'a> {
     }
 }
 
-/// Which of them were substituted is part of the key: a substitute has other parts than what it
-/// stands for, and no request must be able to look like another by leaving something out.
+/// Finds all keys. Which of them were substituted is part of the result: no request must be able to context
+/// like another by omitting a key.
 fn all(
     keys: &[RequestKey],
-    look: KeyContext<'_>,
+    context: KeyContext<'_>,
     key: &mut OwnedKey,
 ) -> Result<KeyOutcome, RequestFault> {
     let mut substituted = Vec::new();
     for (index, one) in keys.iter().enumerate() {
-        match one.find(look, key)? {
+        match one.find(context, key)? {
             KeyOutcome::Key => {}
             KeyOutcome::Substitute => substituted.extend_from_slice(&index.to_le_bytes()),
             KeyOutcome::Unlimited => return Ok(KeyOutcome::Unlimited),
@@ -234,24 +243,24 @@ fn all(
 }
 
 impl AddressRule {
-    fn find(&self, look: KeyContext<'_>) -> Option<IpAddr> {
+    fn find(&self, context: KeyContext<'_>) -> Option<IpAddr> {
         match &self.client {
-            Some(client) => look.client_behind(client),
+            Some(client) => context.client_behind(client),
             None => {
-                look.warnings.warn_if_forwarded(look.head.headers());
-                look.client_behind(&ClientIp::of_socket())
+                context.warnings.warn_if_forwarded(context.head.headers());
+                context.client_behind(&ClientIp::of_socket())
             }
         }
     }
 
     fn counted(&self, ip: IpAddr) -> IpAddress {
-        // A key keeps 64 bits at most: that is what an `IpAddress` counts by.
+        // An `IpAddress` keeps at most 64 bits of an IPv6 address.
         IpAddress::from(ip).truncated(self.ipv6_prefix.unwrap_or(64))
     }
 }
 
-/// Marks keys that stand in for others. No text has these bytes, so that no caller can call itself
-/// what a substitute is called.
+/// Marks substitutes. These bytes are not valid UTF-8, so that no caller can choose a key that equals a
+/// substitute.
 const SUBSTITUTE: &[u8] = b"\xff\xffsubstitute";
-/// The parts of an address that is not known: as many as of one that is.
-const NOBODY: (&str, &str) = ("", "nobody");
+/// The parts that replace an unknown address: as many as an address has.
+const UNKNOWN_ADDRESS: (&str, &str) = ("", "nobody");

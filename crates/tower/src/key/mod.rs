@@ -1,4 +1,4 @@
-//! Keys: who is counted.
+//! Keys: what distinguishes the callers of a layer.
 
 mod context;
 
@@ -25,21 +25,20 @@ use crate::RequestHead;
 /// let by_both = RequestKey::all([by_user, RequestKey::header("x-tenant")]).trust_hops(1);
 /// ```
 ///
-/// # Requests that do not say who they are
+/// # Requests without the key
 ///
 /// A request without the header or the extension is counted by its client's address, so that
-/// leaving something out is no way around a limit, and nobody suffers for what others leave out.
+/// omitting it does not bypass the limit, and callers without it do not share one counter.
 /// Choose otherwise with [`or`](RequestKey::or), [`or_shared`](RequestKey::or_shared) or
 /// [`or_unlimited`](RequestKey::or_unlimited).
 ///
 /// If not even an address is known (see [`RequestHead::peer`]), all such requests share one
-/// counter, and a warning says so once.
+/// counter, and a warning is printed once.
 ///
-/// # Who controls it
+/// # Headers are client input
 ///
-/// A header says what the client wants it to say. Until something has checked it, a client with
-/// many of them has many counters: limit by address before authentication, and by an extension or a
-/// checked header after it.
+/// A client can send any header. Until the header is checked, a client with many values has many
+/// counters: limit by address before authentication, and by an extension or a checked header after it.
 #[derive(Clone)]
 pub struct RequestKey {
     source: KeySource,
@@ -50,7 +49,7 @@ pub struct RequestKey {
 #[derive(Clone)]
 enum KeySource {
     ClientIp,
-    /// `None` is no name of a header, and no request has it.
+    /// `None` if the name is not a valid header name: no request has it.
     Header(Option<HeaderName>),
     Bearer,
     ApiKey,
@@ -63,14 +62,14 @@ enum KeySource {
 
 type KeyFunction = Arc<dyn Fn(RequestHead<'_>, KeyForm) -> Option<OwnedKey> + Send + Sync>;
 
-/// What a key is wanted as.
+/// The form in which a key is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyForm {
-    /// The parts that tell callers apart.
+    /// The parts that distinguish callers.
     Parts,
-    /// A text, such as a policy compares with its own.
+    /// Text that a policy compares with its own.
     Text,
-    /// The parts as others read them in the name of a counter.
+    /// The parts in readable form, for the name of a counter.
     Name,
 }
 
@@ -94,16 +93,16 @@ impl KeyForm {
     }
 }
 
-/// How the client's address is found, and how much of it counts. `None` until somebody says so.
+/// How the client's address is found, and how much of it counts. Fields are `None` until they are set.
 #[derive(Clone, Debug, Default)]
 struct AddressRule {
-    /// Who is trusted, if anybody.
+    /// Which proxies are trusted.
     client: Option<ClientIp>,
     ipv6_prefix: Option<u8>,
 }
 
 impl AddressRule {
-    /// Takes over what it was not told itself.
+    /// Fills the fields that are not set yet.
     fn fill_from(&mut self, other: &Self) {
         self.client = self.client.take().or_else(|| other.client.clone());
         self.ipv6_prefix = self.ipv6_prefix.or(other.ipv6_prefix);
@@ -120,11 +119,11 @@ enum KeySubstitute {
 }
 
 impl RequestKey {
-    /// The client's address. An IPv6 client is its network of 64 bits, and every notation of an
+    /// The client's address. An IPv6 client counts as its /64 network, and every notation of an
     /// address is one key.
     ///
     /// By default no proxy is trusted: the client is the peer that connects. Behind a proxy that is
-    /// the proxy, for everyone: see [`trust_hops`](RequestKey::trust_hops).
+    /// the proxy, for all clients: see [`trust_hops`](RequestKey::trust_hops).
     pub const fn client_ip() -> Self {
         Self::new(KeySource::ClientIp)
     }
@@ -173,7 +172,7 @@ impl RequestKey {
         Self::from_fn(move |head: RequestHead<'_>| head.extensions().get().map(&key))
     }
 
-    /// Whatever a function finds. An `IpAddr` counts as a `tidegate::IpAddress`: IPv6 by its first 64
+    /// The key that a function returns. An `IpAddr` counts as a `tidegate::IpAddress`: IPv6 by its first 64
     /// bits. For the client's address, [`client_ip`](RequestKey::client_ip) is better: it knows proxies.
     ///
     /// ```
@@ -188,18 +187,18 @@ impl RequestKey {
         Self::new(KeySource::Function(Arc::new(move |head, form| Some(form.of(&key(head)?)))))
     }
 
-    /// Everybody together: one counter.
+    /// All callers together: one counter.
     pub const fn everybody() -> Self {
         Self::new(KeySource::Everybody)
     }
 
-    /// All of these together, as one key: each combination has its own counter. What one of them
-    /// says about proxies and networks holds for those that say nothing.
+    /// All of these together, as one key: each combination has its own counter. The settings of one key
+    /// about proxies and networks apply to those without such settings.
     pub fn all(keys: impl IntoIterator<Item = Self>) -> Self {
         let keys: Vec<Self> = keys.into_iter().collect();
-        let mut said = AddressRule::default();
-        keys.iter().for_each(|key| said.fill_from(&key.address));
-        Self::new(KeySource::All(keys)).fill_address_rule(&said)
+        let mut rule = AddressRule::default();
+        keys.iter().for_each(|key| rule.fill_from(&key.address));
+        Self::new(KeySource::All(keys)).fill_address_rule(&rule)
     }
 
     const fn new(source: KeySource) -> Self {
@@ -207,9 +206,9 @@ impl RequestKey {
         Self { source, address, absent: KeySubstitute::Address }
     }
 
-    /// The number of proxies in front of us, each of which appends to `X-Forwarded-For`: wherever
-    /// this key needs the client's address, it is the one that the first of them wrote. What a
-    /// client writes there itself changes nothing. Zero says that there is no proxy.
+    /// The number of proxies in front of this server, each of which appends to `X-Forwarded-For`:
+    /// wherever this key needs the client's address, it is the one that the outermost of them appended.
+    /// Entries that a client writes itself change nothing. Zero means that there is no proxy.
     #[must_use]
     pub fn trust_hops(self, hops: usize) -> Self {
         self.with_client(&ClientIp::behind_hops(hops))
@@ -217,8 +216,8 @@ impl RequestKey {
 
     /// Any peer in these networks is a proxy that appends to `X-Forwarded-For`.
     ///
-    /// The server has to tell the peer's address (see [`RequestHead::peer`]). If it does not, nobody is
-    /// trusted, all requests share one counter, and a warning is printed once. On a unix socket, put a
+    /// The server has to provide the peer's address (see [`RequestHead::peer`]). If it does not, no proxy
+    /// is trusted, all requests share one counter, and a warning is printed once. On a unix socket, put a
     /// [`PeerIp`](crate::PeerIp) with a loopback address into the extensions, and trust that.
     #[must_use]
     pub fn trust_proxies(self, networks: impl IntoIterator<Item = IpNetwork>) -> Self {
@@ -237,13 +236,13 @@ impl RequestKey {
         self
     }
 
-    /// Counts a request that lacks this key by another one; of `a.or(b).or(c)`, by the first that it
-    /// has. What one of them says about proxies and networks holds for the other, if that says nothing.
+    /// Counts a request that lacks this key by another one; with `a.or(b).or(c)`, by the first that it
+    /// has. The settings of one key about proxies and networks apply to the other, if it has none.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        let (mine, its) = (self.address.clone(), other.address.clone());
-        self.fill_address_rule(&its)
-            .otherwise(KeySubstitute::Other(Box::new(other.fill_address_rule(&mine))))
+        let (own_rule, other_rule) = (self.address.clone(), other.address.clone());
+        self.fill_address_rule(&other_rule)
+            .otherwise(KeySubstitute::Other(Box::new(other.fill_address_rule(&own_rule))))
     }
 
     /// One counter for all requests that lack this key.
@@ -258,7 +257,7 @@ impl RequestKey {
         self.otherwise(KeySubstitute::Unlimited)
     }
 
-    /// Behind what may stand in already.
+    /// Appends a substitute after the existing ones.
     fn otherwise(mut self, absent: KeySubstitute) -> Self {
         self.absent = match self.absent {
             KeySubstitute::Other(other) => KeySubstitute::Other(Box::new(other.otherwise(absent))),
@@ -267,9 +266,9 @@ impl RequestKey {
         self
     }
 
-    /// With this where nothing else was said.
-    fn fill_address_rule(mut self, said: &AddressRule) -> Self {
-        self.each_address(&mut |address| address.fill_from(said));
+    /// Fills the settings that are not set yet, in all parts of the key.
+    fn fill_address_rule(mut self, rule: &AddressRule) -> Self {
+        self.each_address(&mut |address| address.fill_from(rule));
         self
     }
 

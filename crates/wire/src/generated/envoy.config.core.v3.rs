@@ -5,10 +5,10 @@ pub struct HeaderValue {
     /// Its name.
     #[prost(string, tag = "1")]
     pub key: ::prost::alloc::string::String,
-    /// Its value, when it is text.
+    /// Its value, if it is text.
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
-    /// Its value, when it is not.
+    /// Its value, if it is not text.
     #[prost(bytes = "vec", tag = "3")]
     pub raw_value: ::prost::alloc::vec::Vec<u8>,
 }

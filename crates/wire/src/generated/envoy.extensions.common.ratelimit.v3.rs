@@ -2,16 +2,16 @@
 /// Entries that together choose a limit and a counter.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RateLimitDescriptor {
-    /// In the order in which limits are nested.
+    /// The entries, in the order in which limits are nested.
     #[prost(message, repeated, tag = "1")]
     pub entries: ::prost::alloc::vec::Vec<rate_limit_descriptor::Entry>,
-    /// Instead of what the configuration says.
+    /// A limit in place of the configured one.
     #[prost(message, optional, tag = "2")]
     pub limit: ::core::option::Option<rate_limit_descriptor::RateLimitOverride>,
-    /// What it costs; 0 only looks. Absent, it costs what the request says.
+    /// The cost; 0 is a peek. If absent, the hits_addend of the request applies.
     #[prost(message, optional, tag = "3")]
     pub hits_addend: ::core::option::Option<u64>,
-    /// Whether it gives back what it says it costs.
+    /// Whether the cost is given back instead of taken.
     #[prost(bool, tag = "4")]
     pub is_negative_hits: bool,
 }
@@ -30,7 +30,7 @@ pub mod rate_limit_descriptor {
     /// A limit that the request brings along.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct RateLimitOverride {
-        /// How much there is in each unit.
+        /// The requests that are allowed in each unit.
         #[prost(uint32, tag = "1")]
         pub requests_per_unit: u32,
         /// The unit.

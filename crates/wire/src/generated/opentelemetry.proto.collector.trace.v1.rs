@@ -2,23 +2,23 @@
 /// Spans for a collector.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExportTraceServiceRequest {
-    /// By the process that they are of.
+    /// The spans, grouped by process.
     #[prost(message, repeated, tag = "1")]
     pub resource_spans: ::prost::alloc::vec::Vec<
         super::super::super::trace::v1::ResourceSpans,
     >,
 }
-/// What became of them.
+/// The result of an export.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExportTraceServiceResponse {
-    /// What is wrong with some of them, if anything is.
+    /// Why some spans were refused, if any were.
     #[prost(message, optional, tag = "1")]
     pub partial_success: ::core::option::Option<ExportTracePartialSuccess>,
 }
-/// Some were not taken.
+/// A partial success: some spans were refused.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExportTracePartialSuccess {
-    /// How many.
+    /// The number of refused spans.
     #[prost(int64, tag = "1")]
     pub rejected_spans: i64,
     /// Why.

@@ -19,40 +19,40 @@ pub struct ScopeSpans {
     #[prost(message, repeated, tag = "2")]
     pub spans: ::prost::alloc::vec::Vec<Span>,
 }
-/// Something that took time.
+/// An operation that took time.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Span {
-    /// What it is a part of: 16 bytes.
+    /// The trace that it belongs to: 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub trace_id: ::prost::alloc::vec::Vec<u8>,
-    /// Which part: 8 bytes.
+    /// The ID of the span: 8 bytes.
     #[prost(bytes = "vec", tag = "2")]
     pub span_id: ::prost::alloc::vec::Vec<u8>,
-    /// Of which other part: 8 bytes, or none.
+    /// The ID of the parent span: 8 bytes, or empty.
     #[prost(bytes = "vec", tag = "4")]
     pub parent_span_id: ::prost::alloc::vec::Vec<u8>,
-    /// What happened, in few words.
+    /// The name of the operation.
     #[prost(string, tag = "5")]
     pub name: ::prost::alloc::string::String,
-    /// On which side of a call.
+    /// The side of a call.
     #[prost(enumeration = "span::SpanKind", tag = "6")]
     pub kind: i32,
     /// When it began, in nanoseconds since 1970.
     #[prost(fixed64, tag = "7")]
     pub start_time_unix_nano: u64,
-    /// When it was over.
+    /// When it ended, in nanoseconds since 1970.
     #[prost(fixed64, tag = "8")]
     pub end_time_unix_nano: u64,
-    /// What else there is to say.
+    /// Further attributes.
     #[prost(message, repeated, tag = "9")]
     pub attributes: ::prost::alloc::vec::Vec<super::super::common::v1::KeyValue>,
-    /// How it went.
+    /// Whether it succeeded.
     #[prost(message, optional, tag = "15")]
     pub status: ::core::option::Option<Status>,
 }
 /// Nested message and enum types in `Span`.
 pub mod span {
-    /// On which side of a call it happened.
+    /// The side of a call on which the operation happened.
     #[derive(
         Clone,
         Copy,
@@ -66,13 +66,13 @@ pub mod span {
     )]
     #[repr(i32)]
     pub enum SpanKind {
-        /// Not said.
+        /// Not set.
         Unspecified = 0,
-        /// On none.
+        /// Not part of a call.
         Internal = 1,
-        /// Where it was answered.
+        /// The side that answers the call.
         Server = 2,
-        /// Where it was made.
+        /// The side that makes the call.
         Client = 3,
     }
     impl SpanKind {
@@ -100,16 +100,16 @@ pub mod span {
         }
     }
 }
-/// How something went.
+/// Whether an operation succeeded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Status {
-    /// Which of them.
+    /// The code.
     #[prost(enumeration = "status::StatusCode", tag = "3")]
     pub code: i32,
 }
-/// Nested message and enum types in `ServerStatus`.
+/// Nested message and enum types in `Status`.
 pub mod status {
-    /// Well or badly.
+    /// Success or failure.
     #[derive(
         Clone,
         Copy,
@@ -123,11 +123,11 @@ pub mod status {
     )]
     #[repr(i32)]
     pub enum StatusCode {
-        /// Not said, as for most things that went well.
+        /// Not set, as for most successful operations.
         Unset = 0,
-        /// Well.
+        /// Success.
         Ok = 1,
-        /// Badly.
+        /// Failure.
         Error = 2,
     }
     impl StatusCode {

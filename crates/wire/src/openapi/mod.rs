@@ -1,4 +1,4 @@
-//! The OpenAPI document: every path of the HTTP listener, with the types of this crate.
+//! Generates the OpenAPI document: every path of the HTTP listener, with the types of this crate.
 
 mod paths;
 
@@ -6,7 +6,8 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-/// The document, OpenAPI 3.1 as JSON: what `/openapi.json` returns, and what is checked in.
+/// The document, OpenAPI 3.1 as JSON: what `/openapi.json` returns, and what is checked in as
+/// `schema/openapi.json`.
 ///
 /// ```
 /// let document: serde_json::Value = serde_json::from_str(&tidegate_wire::openapi())?;
@@ -34,8 +35,8 @@ pub fn openapi() -> String {
     format!("{document:#}\n")
 }
 
-/// Two generators: one for what is read and one for what is written. A response always has all its
-/// members; a request need not.
+/// Two schema generators, one for requests and one for responses: a response always has all its
+/// members, a request need not.
 struct OpenapiSchemas {
     read: SchemaGenerator,
     written: SchemaGenerator,
@@ -53,12 +54,12 @@ impl OpenapiSchemas {
         }
     }
 
-    /// A reference to the schema of a body that is read.
+    /// A reference to the schema of a request body.
     fn read<T: JsonSchema>(&mut self) -> Schema {
         self.read.subschema_for::<T>()
     }
 
-    /// A reference to the schema of a body that is written.
+    /// A reference to the schema of a response body.
     fn written<T: JsonSchema>(&mut self) -> Schema {
         self.written.subschema_for::<T>()
     }
@@ -79,8 +80,8 @@ fn headers() -> Value {
     };
     json!({
         "RateLimit-Policy": header("string", "The tightest limit: `\"name\";q=quota;w=seconds`."),
-        "RateLimit": header("string", "How it stands: `\"name\";r=remaining;t=seconds`."),
-        "Retry-After": header("integer", "Seconds, rounded up. Absent when waiting does not help."),
+        "RateLimit": header("string", "The state of that limit: `\"name\";r=remaining;t=seconds`."),
+        "Retry-After": header("integer", "Seconds, rounded up. Absent if waiting does not help."),
     })
 }
 

@@ -1,4 +1,4 @@
-//! The paths, and what each returns.
+//! The paths of the OpenAPI document, and the responses of each.
 
 use schemars::Schema;
 use serde_json::{Map, Value, json};
@@ -15,14 +15,15 @@ pub(super) fn all(schemas: &mut OpenapiSchemas) -> Value {
         "/v1/check/batch": { "post": batch(schemas) },
         "/v1/refund": { "post": refund(schemas) },
         "/v1/authz": authz(schemas),
-        "/healthz": { "get": health("healthz", "Whether the server runs", None) },
-        "/readyz": { "get": health("readyz", "Whether it takes requests", Some(schemas)) },
-        "/metrics": { "get": health("metrics", "Metrics, as Prometheus reads them", None) },
+        "/healthz": { "get": health("healthz", "Whether the server is running", None) },
+        "/readyz": { "get": health("readyz", "Whether the server takes requests", Some(schemas)) },
+        "/metrics": { "get": health("metrics", "Metrics in the Prometheus text format", None) },
         "/openapi.json": { "get": document() },
     })
 }
 
-const FOREIGN: &str = "A page of another site has sent it, or it came to a name that is not ours.";
+const FOREIGN: &str =
+    "The request comes from a page of another site, or its Host is not a name of this server.";
 
 fn check(schemas: &mut OpenapiSchemas) -> Value {
     json!({
@@ -30,15 +31,15 @@ fn check(schemas: &mut OpenapiSchemas) -> Value {
         "tags": ["decisions"],
         "summary": "May this happen now?",
         "description": "Takes units from every limit that applies, or from none. A denial takes \
-            nothing, and neither does a cost of 0, which only looks.",
+            nothing, and neither does a cost of 0, which is a peek.",
         "requestBody": body(&schemas.read::<CheckRequest<'_>>()),
         "responses": {
-            "200": decided(JSON, "It may.", &schemas.written::<CheckResponse<'_>>()),
+            "200": decided(JSON, "Allowed.", &schemas.written::<CheckResponse<'_>>()),
             "429": denied(schemas),
-            "400": refused(schemas, "The body makes no sense; `member` says where."),
+            "400": refused(schemas, "The body is invalid; `member` names the faulty member."),
             "403": refused(schemas, FOREIGN),
-            "404": refused(schemas, "There is no such policy; `policies` says which there are."),
-            "408": refused(schemas, "The body took too long."),
+            "404": refused(schemas, "There is no such policy; `policies` lists those that exist."),
+            "408": refused(schemas, "The body did not arrive in time."),
             "413": refused(schemas, "The body is too large."),
         },
     })
@@ -49,16 +50,16 @@ fn batch(schemas: &mut OpenapiSchemas) -> Value {
     json!({
         "operationId": "checkBatch",
         "tags": ["decisions"],
-        "summary": "Many checks at once",
-        "description": "Each is decided for itself, in this order. The answer is 200 whatever was \
-            decided: a check that was denied says so, and one that makes no sense is answered \
-            with a problem of its own.",
+        "summary": "Many checks in one request",
+        "description": "Each check is decided on its own, in this order. The status is 200 \
+            whatever the decisions are: a denied check is not `allowed`, and the result of an invalid \
+            check is a problem.",
         "requestBody": body(&schemas.read::<BatchRequest<'_>>()),
         "responses": {
-            "200": { "description": "The answers, in the order of the checks.", "content": answer },
-            "400": refused(schemas, "The body makes no sense; `member` says where."),
+            "200": { "description": "The results, in the order of the checks.", "content": answer },
+            "400": refused(schemas, "The body is invalid; `member` names the faulty member."),
             "403": refused(schemas, FOREIGN),
-            "408": refused(schemas, "The body took too long."),
+            "408": refused(schemas, "The body did not arrive in time."),
             "413": refused(schemas, "The body is too large."),
         },
     })
@@ -69,42 +70,42 @@ fn refund(schemas: &mut OpenapiSchemas) -> Value {
     json!({
         "operationId": "refund",
         "tags": ["decisions"],
-        "summary": "Gives back what was taken and not used",
+        "summary": "Gives back units that were taken and not used",
         "description": "Off unless the server was started with --allow http:refund.",
         "requestBody": body(&schemas.read::<RefundRequest<'_>>()),
         "responses": {
-            "200": { "description": "How the limits stand now.", "content": answer },
-            "400": refused(schemas, "The body makes no sense; `member` says where."),
-            "403": refused(schemas, "Refunds are off, or a page of another site has sent it."),
-            "404": refused(schemas, "There is no such policy; `policies` says which there are."),
-            "408": refused(schemas, "The body took too long."),
+            "200": { "description": "The limits after the refund.", "content": answer },
+            "400": refused(schemas, "The body is invalid; `member` names the faulty member."),
+            "403": refused(schemas, "Refunds are off, or a page of another site sent the request."),
+            "404": refused(schemas, "There is no such policy; `policies` lists those that exist."),
+            "408": refused(schemas, "The body did not arrive in time."),
             "413": refused(schemas, "The body is too large."),
-            "503": refused(schemas, "The store did not answer: perhaps nothing was given back."),
+            "503": refused(schemas, "The store did not answer; maybe nothing was given back."),
         },
     })
 }
 
-/// Proxies ask with the method of the request that they ask about, so all methods work.
+/// A proxy sends the method of the request that it asks about, so all methods work.
 fn authz(schemas: &mut OpenapiSchemas) -> Value {
     let operation = |method: &str, schemas: &mut OpenapiSchemas| {
         json!({
             "operationId": format!("authz-{method}"),
             "tags": ["proxies"],
             "summary": "May this request pass the proxy?",
-            "description": "For the forward-auth of proxies. The request is described by \
+            "description": "For the forward authentication of proxies. The request is described by \
                 X-Forwarded-Method, -Proto, -Host and -Uri, or by X-Original-Method and -URI (or \
                 -URL), or it is the request itself, at a path below /v1/authz. The client's \
-                address is the caller's, unless trusted_proxies has the caller.",
+                address is the address of the peer, unless trusted_proxies contains the peer.",
             "parameters": described_by(),
             "responses": {
                 "200": {
-                    "description": "It may.",
+                    "description": "Allowed.",
                     "headers": fields(&["RateLimit-Policy", "RateLimit"]),
                 },
                 "429": denied(schemas),
                 "400": refused(
                     schemas,
-                    "Two fields contradict each other, or an attribute is there twice.",
+                    "Two header fields contradict each other, or an attribute occurs twice.",
                 ),
             },
         })
@@ -120,19 +121,19 @@ fn described_by() -> Value {
         json!({ "in": "header", "name": name, "description": description, "schema": schema })
     };
     json!([
-        header("X-Forwarded-Method", "The method, as Traefik and Caddy say it."),
+        header("X-Forwarded-Method", "The method, as Traefik and Caddy send it."),
         header("X-Forwarded-Host", "The host."),
         header("X-Forwarded-Uri", "The path and the query."),
-        header("X-Forwarded-For", "The addresses that it came from, the last one by the proxy."),
+        header("X-Forwarded-For", "The addresses on the way here; the proxy adds the last one."),
     ])
 }
 
 fn health(name: &str, summary: &str, problems: Option<&mut OpenapiSchemas>) -> Value {
     let text = json!({ "text/plain": { "schema": { "type": "string" } } });
     let mut responses = Map::new();
-    responses.insert("200".to_owned(), json!({ "description": "In text.", "content": text }));
+    responses.insert("200".to_owned(), json!({ "description": "Plain text.", "content": text }));
     if let Some(schemas) = problems {
-        let stopping = refused(schemas, "It is about to stop.");
+        let stopping = refused(schemas, "The server is about to stop.");
         responses.insert("503".to_owned(), stopping);
     }
     json!({ "operationId": name, "tags": ["health"], "summary": summary, "responses": responses })
@@ -169,7 +170,7 @@ fn decided(kind: &str, description: &str, schema: &Schema) -> Value {
 fn denied(schemas: &mut OpenapiSchemas) -> Value {
     let schema = schemas.written::<ProblemDetails<'_, QuotaExceeded<'_>>>();
     json!({
-        "description": "It may not.",
+        "description": "Denied.",
         "headers": fields(&["RateLimit-Policy", "RateLimit", "Retry-After"]),
         "content": content(PROBLEM, &schema),
     })

@@ -1,31 +1,31 @@
-//! The body of a service's response, out of its framing.
+//! Decodes the body of a service's HTTP/1 response from its framing.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::upstream::UpstreamFailure;
 
-/// What of a body is still to come.
+/// The framing of a body, and how much of it is left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Http1BodyDecoder {
-    /// So many bytes.
+    /// This many bytes are left.
     Sized(u64),
-    /// Chunks.
+    /// The body is in chunks.
     Chunked(Http1ChunkState),
-    /// Everything until the connection ends.
+    /// The body lasts until the connection ends.
     ToTheEnd,
 }
 
-/// Where in its chunks a body is.
+/// The position within a chunked body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Http1ChunkState {
     /// Before the size of a chunk.
     Size,
-    /// So many bytes of a chunk are missing.
+    /// Within a chunk, with this many bytes left.
     Data(u64),
-    /// Behind a chunk.
+    /// After the data of a chunk, before its line break.
     Rest,
-    /// Behind the last chunk.
+    /// After the last chunk.
     Trailers,
     /// At the end.
     Done,
@@ -37,7 +37,7 @@ pub(crate) enum Http1BodyPart {
     Data(Bytes),
     Trailers(HeaderMap),
     End,
-    /// Not enough is there to tell.
+    /// More bytes are needed.
     More,
 }
 
@@ -50,7 +50,7 @@ impl Http1BodyDecoder {
         Self::Chunked(Http1ChunkState::Size)
     }
 
-    /// How long the body is, where that is known.
+    /// How many bytes of the body are left, if that is known.
     pub(crate) const fn length(&self) -> Option<u64> {
         match self {
             Self::Sized(length) => Some(*length),
@@ -88,7 +88,7 @@ impl Http1ChunkState {
                         *self = Self::Size;
                     }
                     Some(_) => {
-                        return Err(UpstreamFailure::Malformed("a chunk is longer than it says"));
+                        return Err(UpstreamFailure::Malformed("a chunk is longer than its size"));
                     }
                 },
                 Self::Trailers => match trailers(read)? {
@@ -115,15 +115,15 @@ fn data(left: &mut u64, read: &mut BytesMut) -> Http1BodyPart {
     Http1BodyPart::Data(read.split_to(count).freeze())
 }
 
-/// The size of a chunk, from its line. What comes behind a semicolon is nobody's business.
+/// The size of a chunk, from its line. Extensions after a semicolon are ignored.
 fn size(read: &mut BytesMut) -> Result<Option<u64>, UpstreamFailure> {
-    let wrong = UpstreamFailure::Malformed("a chunk has no size");
+    let wrong = UpstreamFailure::Malformed("a chunk has no valid size");
     let end = read.iter().take(MAX_LINE).position(|byte| *byte == b'\n');
     let Some(end) = end else {
         return if read.len() >= MAX_LINE { Err(wrong) } else { Ok(None) };
     };
     let line = read.split_to(end + 1);
-    // A carriage return within the line is the end of it to some.
+    // Some parsers take a carriage return within the line for its end.
     let line = line.strip_suffix(b"\r\n").filter(|line| !line.contains(&b'\r'));
     let Some(line) = line else { return Err(wrong) };
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
@@ -133,19 +133,19 @@ fn size(read: &mut BytesMut) -> Result<Option<u64>, UpstreamFailure> {
     size.map(Some).ok_or(wrong)
 }
 
-/// The fields behind the last chunk, if all of them are there.
+/// The trailers after the last chunk, once all of them have arrived.
 fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, UpstreamFailure> {
     if read.starts_with(b"\r\n") {
         read.advance(2);
         return Ok(Some(HeaderMap::new()));
     }
-    let wrong = || UpstreamFailure::Malformed("its trailers are malformed");
+    let wrong = || UpstreamFailure::Malformed("its trailers are invalid");
     let mut fields = [httparse::EMPTY_HEADER; MAX_TRAILERS];
     let mut trailers = HeaderMap::new();
     let length = match httparse::parse_headers(read, &mut fields) {
         Ok(httparse::Status::Partial) if read.len() > MAX_TRAILER_BYTES => return Err(wrong()),
         Ok(httparse::Status::Partial) => return Ok(None),
-        // However many portions they came in.
+        // The bound must not depend on the portions in which the bytes arrive.
         Ok(httparse::Status::Complete((length, _)))
             if length > MAX_TRAILER_BYTES || has_bare_newline(read, length) =>
         {
@@ -165,10 +165,10 @@ fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, UpstreamFailure> {
     Ok(Some(trailers))
 }
 
-/// A line feed alone ends a line to some, and not to others.
+/// Parsers disagree whether a bare line feed ends a line.
 fn has_bare_newline(read: &[u8], length: usize) -> bool {
     let lines = read.get(..length).unwrap_or_default().split(|byte| *byte == b'\n');
-    // Behind the last line feed there is nothing.
+    // The last part is empty: the text ends with a line feed.
     lines.rev().skip(1).any(|line| line.last() != Some(&b'\r'))
 }
 
@@ -180,7 +180,7 @@ const MAX_TRAILER_BYTES: usize = 16 << 10;
 mod tests {
     use super::*;
 
-    /// All parts, whatever the portions in which the bytes come.
+    /// The data and trailers of a body that arrives in portions, and whether it is complete.
     fn parts(text: &str, portion: usize) -> Result<(Vec<u8>, HeaderMap, bool), UpstreamFailure> {
         let (mut decoder, mut read) = (Http1BodyDecoder::chunked(), BytesMut::new());
         let (mut data, mut trailers) = (Vec::new(), HeaderMap::new());
@@ -235,7 +235,7 @@ mod tests {
             assert!(parts(text, text.len()).is_err(), "{text:?}");
         }
         assert!(parts(&"1".repeat(2_000), 100).is_err());
-        // Whether a line is too long does not depend on how much of it is read at once.
+        // Whether a line is too long does not depend on how much of it arrives in one read.
         let long = format!("5;{}\r\nhello\r\n0\r\n\r\n", "x".repeat(2_000));
         let trailer = format!("0\r\nx: {}\r\n\r\n", "y".repeat(20_000));
         for text in [long, trailer] {

@@ -1,4 +1,4 @@
-//! One request and its response.
+//! One exchange over HTTP/1: sends a request, and reads its response at the same time.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -14,66 +14,65 @@ use super::link::UpstreamLink;
 use super::request::{Http1Request, Http1SendFailure};
 use crate::upstream::{UpstreamFailure, UpstreamSlot};
 
-/// A request that is on its way over a connection.
+/// A request that is being sent and answered on a connection.
 #[derive(Debug)]
 pub(crate) struct Http1Exchange {
     link: UpstreamLink,
-    outgoing: Http1Request,
+    request: Http1Request,
     method: Method,
     idle: Duration,
-    /// The service does not take the rest of the request. It may still have an answer to it.
+    /// The service does not accept the rest of the request, but it can still respond.
     is_cut_off: bool,
 }
 
-/// How an exchange went.
+/// The outcome of an exchange.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "made once a request, for which a box costs more")]
 pub(crate) enum Http1Outcome {
-    /// A response that is here as a whole, and a connection that may be used again.
+    /// A complete response, and the connection if it can be used again.
     Whole { status: StatusCode, headers: HeaderMap, body: Bytes, link: Option<UpstreamLink> },
-    /// A response whose body is still coming.
+    /// A response whose body is still arriving.
     Streamed { status: StatusCode, headers: HeaderMap, body: UpstreamHttp1Body },
-    /// From now on the connection is the client's and the service's own.
+    /// The connection was switched to another protocol.
     Switched { headers: HeaderMap, link: UpstreamLink },
-    /// Nothing. The request is handed back: what of it has left is known to it. `was_used` says
-    /// whether the connection had seen other requests, and may have been closed after them.
-    Failed { failure: UpstreamFailure, outgoing: Http1Request, was_used: bool },
+    /// No response. The request is returned, and knows whether a part of it was sent. `was_used` means that
+    /// the connection had served other requests, so the service may have closed it after those.
+    Failed { failure: UpstreamFailure, request: Http1Request, was_used: bool },
 }
 
 impl Http1Exchange {
     pub(crate) fn new(
         link: UpstreamLink,
-        outgoing: Http1Request,
+        request: Http1Request,
         method: Method,
         idle: Duration,
     ) -> Self {
-        Self { link, outgoing, method, idle, is_cut_off: false }
+        Self { link, request, method, idle, is_cut_off: false }
     }
 
-    /// Sends the request, and waits for the head of the response: for so long, once all is sent.
+    /// Sends the request, and waits for the head of the response. The timeout `response` applies once the
+    /// whole request is sent.
     pub(crate) async fn run(mut self, response: Duration) -> Http1Outcome {
         match poll_fn(|cx| self.poll_head(response, cx)).await {
             Ok(head) => self.into_outcome(head),
-            Err(failure) => Http1Outcome::Failed {
-                failure,
-                outgoing: self.outgoing,
-                was_used: self.link.is_used,
-            },
+            Err(failure) => {
+                Http1Outcome::Failed { failure, request: self.request, was_used: self.link.is_used }
+            }
         }
     }
 
     fn into_outcome(mut self, head: UpstreamResponseHead) -> Http1Outcome {
         let UpstreamResponseHead { status, headers, mut decoder, keep_alive } = head;
-        self.link.patience.restart();
-        self.outgoing.stop_upload_timer();
+        self.link.stall_timer.restart();
+        self.request.stop_upload_timer();
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Http1Outcome::Switched { headers, link: self.link };
         }
         let length = decoder.length().and_then(|length| usize::try_from(length).ok());
         let is_whole =
-            self.outgoing.is_done() && length.is_some_and(|it| it <= self.link.read.len());
+            self.request.is_done() && length.is_some_and(|it| it <= self.link.read.len());
         if !is_whole {
-            let body = UpstreamHttp1Body { exchange: Some(self), decoder, keep_alive, lease: None };
+            let body = UpstreamHttp1Body { exchange: Some(self), decoder, keep_alive, slot: None };
             return Http1Outcome::Streamed { status, headers, body };
         }
         let body = match decoder.take(&mut self.link.read) {
@@ -84,10 +83,10 @@ impl Http1Exchange {
         Http1Outcome::Whole { status, headers, body, link }
     }
 
-    /// The connection, if another request may follow. Bytes that belong to no response would be
-    /// taken for the next one.
+    /// The connection, if it can be used for another request. Surplus bytes would be taken for the next
+    /// response.
     fn into_link(mut self, keep_alive: bool) -> Option<UpstreamLink> {
-        let is_clean = self.outgoing.is_done() && self.link.read.is_empty();
+        let is_clean = self.request.is_done() && self.link.read.is_empty();
         self.link.is_used = true;
         (keep_alive && is_clean).then_some(self.link)
     }
@@ -103,7 +102,7 @@ impl Http1Exchange {
             if !link.read.is_empty()
                 && let Some(head) = UpstreamResponseHead::take(&mut link.read, &self.method)?
             {
-                // 100 and the like announce a response that is yet to come.
+                // An informational status such as 100 precedes the real response.
                 if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS
                 {
                     continue;
@@ -111,18 +110,18 @@ impl Http1Exchange {
                 return Poll::Ready(Ok(head));
             }
             match link.poll_read(cx) {
-                Poll::Ready(Ok(1..)) => link.patience.restart(),
+                Poll::Ready(Ok(1..)) => link.stall_timer.restart(),
                 Poll::Ready(Ok(0) | Err(_)) if link.read.is_empty() => {
                     return Poll::Ready(Err(UpstreamFailure::Closed));
                 }
                 Poll::Ready(Ok(0) | Err(_)) => {
-                    return Poll::Ready(Err(UpstreamFailure::Malformed("its head breaks off")));
+                    return Poll::Ready(Err(UpstreamFailure::Malformed("its head is incomplete")));
                 }
                 Poll::Pending => {
-                    let is_sent = self.is_cut_off || self.outgoing.is_done();
+                    let is_sent = self.is_cut_off || self.request.is_done();
                     let span = if is_sent { response } else { self.idle };
                     return link
-                        .patience
+                        .stall_timer
                         .poll_expired(span, cx)
                         .map(|()| Err(UpstreamFailure::Timeout));
                 }
@@ -130,42 +129,42 @@ impl Http1Exchange {
         }
     }
 
-    /// Sends on. An error is the client's; the service's shows when it is read from.
+    /// Continues to send. Only the client's failures are errors; those of the service show when reading.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<(), UpstreamFailure> {
-        if self.is_cut_off || self.outgoing.is_done() {
+        if self.is_cut_off || self.request.is_done() {
             return Ok(());
         }
-        let UpstreamLink { wire, patience, .. } = &mut self.link;
-        match self.outgoing.poll_send(wire, cx, || patience.restart()) {
+        let UpstreamLink { stream, stall_timer, .. } = &mut self.link;
+        match self.request.poll_send(stream, cx, || stall_timer.restart()) {
             Poll::Ready(Err(Http1SendFailure::Client)) => return Err(UpstreamFailure::Client),
             Poll::Ready(Err(Http1SendFailure::Slow)) => return Err(UpstreamFailure::Slow),
             Poll::Ready(Err(Http1SendFailure::Wire)) => self.is_cut_off = true,
-            Poll::Ready(Ok(())) => patience.restart(),
+            Poll::Ready(Ok(())) => stall_timer.restart(),
             Poll::Pending => {}
         }
         Ok(())
     }
 }
 
-/// A response's body, as it comes. The rest of the request goes out meanwhile.
+/// The body of a response as it arrives. The rest of the request is sent meanwhile.
 #[derive(Debug)]
 pub(crate) struct UpstreamHttp1Body {
-    /// Until the end.
+    /// `None` after the end.
     exchange: Option<Http1Exchange>,
     decoder: Http1BodyDecoder,
     keep_alive: bool,
-    lease: Option<UpstreamSlot>,
+    slot: Option<UpstreamSlot>,
 }
 
 impl UpstreamHttp1Body {
-    /// The connection goes back to where it was taken from, and the request counts as under way
-    /// until then.
-    pub(crate) fn with_slot(mut self, lease: UpstreamSlot) -> Self {
-        self.lease = Some(lease);
+    /// The slot counts the request as under way until the end of the body, and then returns the connection
+    /// to the pool.
+    pub(crate) fn with_slot(mut self, slot: UpstreamSlot) -> Self {
+        self.slot = Some(slot);
         self
     }
 
-    /// How much is still to come, where that is known.
+    /// How many bytes are left, if that is known.
     pub(crate) const fn length(&self) -> Option<u64> {
         self.decoder.length()
     }
@@ -185,10 +184,10 @@ impl UpstreamHttp1Body {
                 Poll::Ready(None)
             }
             Err(failure) => {
-                // Dropped, and with it the connection: nobody may take half of it for a whole.
+                // Closes the connection: half a response must not be taken for a whole one.
                 self.exchange = None;
-                if let Some(lease) = self.lease.take() {
-                    lease.fail(&failure);
+                if let Some(slot) = self.slot.take() {
+                    slot.fail(&failure);
                 }
                 Poll::Ready(Some(Err(failure)))
             }
@@ -205,9 +204,9 @@ impl UpstreamHttp1Body {
             let link = &mut exchange.link;
             match self.decoder.take(&mut link.read)? {
                 Http1BodyPart::Data(data) => {
-                    // A body whose length is known ends with its last byte, so that the connection
-                    // is free before the client has got it.
-                    link.patience.restart();
+                    // A body of known length ends with its last byte, so that the connection is free
+                    // before the client has received it.
+                    link.stall_timer.restart();
                     if self.decoder == Http1BodyDecoder::Sized(0) {
                         self.end();
                     }
@@ -220,13 +219,13 @@ impl UpstreamHttp1Body {
                 Http1BodyPart::More => {}
             }
             match link.poll_read(cx) {
-                Poll::Ready(Ok(1..)) => link.patience.restart(),
+                Poll::Ready(Ok(1..)) => link.stall_timer.restart(),
                 Poll::Ready(Ok(0)) if self.decoder == Http1BodyDecoder::ToTheEnd => {
                     return Poll::Ready(Ok(None));
                 }
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(UpstreamFailure::Closed)),
                 Poll::Pending => {
-                    let over = link.patience.poll_expired(exchange.idle, cx);
+                    let over = link.stall_timer.poll_expired(exchange.idle, cx);
                     return over.map(|()| Err(UpstreamFailure::Timeout));
                 }
             }
@@ -236,8 +235,8 @@ impl UpstreamHttp1Body {
     fn end(&mut self) {
         let keep_alive = self.keep_alive;
         let link = self.exchange.take().and_then(|exchange| exchange.into_link(keep_alive));
-        if let Some(lease) = self.lease.take() {
-            lease.finish(link);
+        if let Some(slot) = self.slot.take() {
+            slot.finish(link);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Responses that no service should send, read beside hyper's client.
+//! Fuzzes the response parser, and compares it with hyper's client.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +23,8 @@ use super::decoder::Http1BodyPart;
 use super::head::UpstreamResponseHead;
 use crate::upstream::UpstreamFailure;
 
-/// A response that we and hyper accept has the same status for both, and the same body, and ends for
-/// both or for neither. Nothing depends on the portions in which it arrives.
+/// A response that both this parser and hyper accept has the same status and body for both, and is complete
+/// for both or for neither. The result does not depend on the portions in which it arrives.
 pub(crate) fn response(bytes: &[u8]) {
     let own = read(bytes, bytes.len().max(1));
     let again = read(bytes, 1 + bytes.len() % 13);
@@ -45,7 +45,7 @@ pub(crate) fn response(bytes: &[u8]) {
 #[derive(Debug, PartialEq, Eq)]
 struct FuzzResponse {
     status: StatusCode,
-    /// `None` if its end has not arrived.
+    /// `None` if the body is incomplete.
     body: Option<Vec<u8>>,
 }
 
@@ -74,7 +74,7 @@ fn read(bytes: &[u8], portion: usize) -> Result<Option<FuzzResponse>, UpstreamFa
             Http1BodyPart::More => match portions.next() {
                 Some(portion) => unread.extend_from_slice(portion),
                 None => {
-                    // Without a length or chunks, the end of the connection is the body's.
+                    // Without a length or chunks, the body ends with the connection.
                     let is_end = matches!(decoder, super::decoder::Http1BodyDecoder::ToTheEnd);
                     let body = is_end.then_some(body);
                     return Ok(Some(FuzzResponse { status: head.status, body }));
@@ -84,7 +84,7 @@ fn read(bytes: &[u8], portion: usize) -> Result<Option<FuzzResponse>, UpstreamFa
     }
 }
 
-/// What hyper's client makes of it; `None` if it accepts no head.
+/// The response as hyper's client reads it; `None` if it does not accept the head.
 async fn show_hyper(bytes: &[u8]) -> Option<FuzzResponse> {
     let (client, service) = duplex(1 << 10);
     let mut builder = http1::Builder::new();
@@ -93,9 +93,9 @@ async fn show_hyper(bytes: &[u8]) -> Option<FuzzResponse> {
         builder.handshake::<_, String>(TokioIo::new(client)).await.ok()?;
     let (mut reader, mut writer) = split(service);
     let serve = async {
-        // Before it is asked, nothing is a response.
+        // Wait for the request: hyper does not accept a response before it.
         let _ = reader.read(&mut [0; 1]).await;
-        // hyper may have hung up by now.
+        // hyper may have closed the connection by now.
         let _ = writer.write_all(bytes).await;
         let _ = writer.shutdown().await;
         let _ = reader.read_to_end(&mut Vec::new()).await;

@@ -1,4 +1,4 @@
-//! The head of a service's response.
+//! Parses the head of a service's HTTP/1 response, and how its body is delimited.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -14,13 +14,13 @@ pub(crate) struct UpstreamResponseHead {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) decoder: Http1BodyDecoder,
-    /// Whether the connection may be used again afterwards.
+    /// Whether the connection can be used again afterwards.
     pub(crate) keep_alive: bool,
 }
 
 impl UpstreamResponseHead {
-    /// Takes a head off the front of `read`, if all of it is there. What concerns only this
-    /// connection is not among its fields.
+    /// Takes a head off the front of `read`, if it is complete. Hop-by-hop fields are removed, except from
+    /// the response that switches protocols.
     pub(crate) fn take(
         read: &mut BytesMut,
         method: &Method,
@@ -39,10 +39,10 @@ impl UpstreamResponseHead {
             Err(httparse::Error::TooManyHeaders) => {
                 return Err(UpstreamFailure::Malformed("it has too many fields"));
             }
-            Err(_) => return Err(UpstreamFailure::Malformed("it is no HTTP/1.1")),
+            Err(_) => return Err(UpstreamFailure::Malformed("it is not HTTP/1.1")),
         };
         let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
-        let status = status.ok_or(UpstreamFailure::Malformed("its status is none"))?;
+        let status = status.ok_or(UpstreamFailure::Malformed("its status is invalid"))?;
         let is_1_1 = response.version == Some(1);
         let base = read.as_ptr() as usize;
         let spans: smallvec::SmallVec<[HeadFieldSpan; 16]> =
@@ -64,7 +64,7 @@ impl UpstreamResponseHead {
     }
 }
 
-/// Where a field stands in the head.
+/// The positions of a field's name and value in the head.
 struct HeadFieldSpan {
     name: (usize, usize),
     value: (usize, usize),
@@ -79,9 +79,9 @@ impl HeadFieldSpan {
         Self { name: span(field.name.as_bytes()), value: span(field.value) }
     }
 
-    /// The value shares the head's memory.
+    /// The name and value. The value shares the memory of the head.
     fn field(&self, head: &Bytes) -> Result<(HeaderName, HeaderValue), UpstreamFailure> {
-        let wrong = || UpstreamFailure::Malformed("a field of it is malformed");
+        let wrong = || UpstreamFailure::Malformed("it has an invalid field");
         let name = head.get(self.name.0..self.name.1).ok_or_else(wrong)?;
         let name = HeaderName::from_bytes(name).map_err(|_| wrong())?;
         if self.value.1 > head.len() {
@@ -93,7 +93,7 @@ impl HeadFieldSpan {
     }
 }
 
-/// What the fields say about the body and the connection.
+/// The fields that delimit the body and keep the connection open.
 struct ResponseFraming {
     length: Option<u64>,
     is_chunked: bool,
@@ -106,21 +106,22 @@ impl ResponseFraming {
         for value in headers.get_all(CONTENT_LENGTH) {
             let number = parse_digits(value.as_bytes());
             if number.is_none() || (length.is_some() && length != number) {
-                return Err(UpstreamFailure::Malformed("its length is none, or there are two"));
+                return Err(UpstreamFailure::Malformed("its length is invalid or ambiguous"));
             }
             length = number;
         }
         let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
         let coding = codings.next().map(HeaderValue::as_bytes);
         let is_chunked = coding.is_some_and(|it| it.eq_ignore_ascii_case(b"chunked"));
-        // Two ways to tell where it ends are one too many: somebody else may go by the other. And what
-        // another coding has done to the body would not be undone, nor would the client know of it.
+        // With both a length and chunks, another parser could see another end of the body. Any other coding
+        // would be neither decoded here nor announced to the client.
         let is_unclear = length.is_some() || codings.next().is_some() || !is_1_1 || !is_chunked;
         if coding.is_some() && is_unclear {
-            return Err(UpstreamFailure::Malformed("it is unclear where it ends"));
+            return Err(UpstreamFailure::Malformed("its framing is ambiguous"));
         }
-        let said = |token| hop::has_token(headers, CONNECTION, token);
-        let keep_alive = if is_1_1 { !said("close") } else { said("keep-alive") };
+        let connection_has = |token| hop::has_token(headers, CONNECTION, token);
+        let keep_alive =
+            if is_1_1 { !connection_has("close") } else { connection_has("keep-alive") };
         Ok(Self { length, is_chunked, keep_alive })
     }
 
@@ -137,7 +138,7 @@ impl ResponseFraming {
     }
 }
 
-/// A whole number, and nothing but digits.
+/// Parses a number of ASCII digits, without a sign or spaces.
 pub(crate) fn parse_digits(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;
@@ -146,7 +147,7 @@ pub(crate) fn parse_digits(text: &[u8]) -> Option<u64> {
 
 const MAX_HEAD: usize = 64 << 10;
 pub(super) const MAX_FIELDS: usize = 128;
-/// `RateLimit`, `RateLimit-Policy`, and some by rules.
+/// Capacity for `RateLimit`, `RateLimit-Policy`, and some fields by rules.
 const ADDED_LATER: usize = 4;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A connection that requests follow each other on.
+//! An HTTP/1 connection to a service, used for one request after the other.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -10,43 +10,43 @@ use tokio::io::{AsyncRead as _, AsyncReadExt as _, ReadBuf};
 use crate::upstream::stall_timer::StallTimer;
 use crate::upstream::stream::UpstreamStream;
 
-/// A connection to a service, and what has been read from it but not understood yet.
+/// A connection to a service, with the bytes that were read but not parsed yet.
 #[derive(Debug)]
 pub(crate) struct UpstreamLink {
-    pub(crate) wire: UpstreamStream,
+    pub(crate) stream: UpstreamStream,
     pub(crate) read: BytesMut,
-    pub(crate) patience: StallTimer,
-    /// Whether a request was answered on it before.
+    pub(crate) stall_timer: StallTimer,
+    /// Whether an earlier request was answered on it.
     pub(crate) is_used: bool,
-    /// How much to make room for: as much as came the last time.
+    /// The capacity to reserve for a read. It doubles when a read fills the buffer.
     room: usize,
 }
 
 impl UpstreamLink {
-    pub(crate) fn new(wire: UpstreamStream) -> Self {
-        let patience = StallTimer::default();
-        Self { wire, read: BytesMut::new(), patience, is_used: false, room: LEAST_ROOM }
+    pub(crate) fn new(stream: UpstreamStream) -> Self {
+        let stall_timer = StallTimer::default();
+        Self { stream, read: BytesMut::new(), stall_timer, is_used: false, room: LEAST_ROOM }
     }
 
-    /// Reads some more; zero is the end.
+    /// Reads more bytes; zero means the end of the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.read.capacity() - self.read.len() < LEAST_ROOM / 4 {
             self.read.reserve(self.room);
         }
         let room = self.read.capacity() - self.read.len();
-        let count = ready!(pin!(self.wire.read_buf(&mut self.read)).poll(cx))?;
+        let count = ready!(pin!(self.stream.read_buf(&mut self.read)).poll(cx))?;
         if count == room {
             self.room = (self.room * 2).min(MOST_ROOM);
         }
         Poll::Ready(Ok(count))
     }
 
-    /// Whether it is still of use: the other side has neither closed it nor said anything, which
-    /// could only be meant for somebody else's request.
+    /// Whether it can be used again: the service has neither closed it nor sent any bytes. Such bytes would
+    /// be taken for the response to the next request.
     pub(crate) fn is_quiet(&mut self) -> bool {
         let (mut byte, mut cx) = ([0; 1], Context::from_waker(Waker::noop()));
         let mut buf = ReadBuf::new(&mut byte);
-        self.read.is_empty() && Pin::new(&mut self.wire).poll_read(&mut cx, &mut buf).is_pending()
+        self.read.is_empty() && Pin::new(&mut self.stream).poll_read(&mut cx, &mut buf).is_pending()
     }
 }
 

@@ -1,6 +1,6 @@
-//! HTTP/1.1 to a service, without a task of its own: whoever waits for the response moves the
-//! bytes. A request is written as it is encoded, a response's small body comes with its head, and
-//! it is known whether a single byte has left.
+//! HTTP/1.1 to a service, without a separate task: the future that waits for the response also sends and
+//! receives the bytes. So a small body arrives together with its head, and it is known whether a single byte
+//! of the request was sent.
 
 mod decoder;
 mod exchange;

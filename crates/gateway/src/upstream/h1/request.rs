@@ -1,4 +1,4 @@
-//! A request on its way to a service: its head, and then its body as it comes.
+//! Writes a request to a service over HTTP/1: its head, and then its body as it arrives.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,24 +11,24 @@ use tokio::io::AsyncWrite;
 use crate::forward::TrailerFilter;
 use crate::upstream::upload::{UploadBody, UploadFailure};
 
-/// How a body is delimited.
+/// How the body of a forwarded request is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForwardFraming {
-    /// By its length, which the head says; nothing for no body.
+    /// By `Content-Length`, or not at all without a body.
     Sized,
     /// In chunks.
     Chunked,
 }
 
-/// What is left to be sent.
+/// The part of a request that is left to send.
 #[derive(Debug)]
 pub(crate) struct Http1Request {
     head: BytesMut,
-    /// What comes before a piece of the body.
+    /// The line with the size of a chunk, before the piece.
     before: BytesMut,
-    /// A piece of the body.
+    /// The current piece of the body.
     piece: Bytes,
-    /// What comes after it.
+    /// The end of a chunk or of the body, after the piece.
     after: BytesMut,
     body: Option<UploadBody>,
     framing: ForwardFraming,
@@ -36,14 +36,14 @@ pub(crate) struct Http1Request {
     sent: bool,
 }
 
-/// Why a request could not be sent to its end.
+/// The reason why a request could not be sent completely.
 #[derive(Debug)]
 pub(crate) enum Http1SendFailure {
-    /// The service does not take it.
+    /// The connection to the service failed.
     Wire,
-    /// The client does not bring it.
+    /// The client aborted the request.
     Client,
-    /// It brings it too slowly.
+    /// The client sends the body too slowly.
     Slow,
 }
 
@@ -58,39 +58,39 @@ impl Http1Request {
         Self { head, before, piece: Bytes::new(), after, body, framing, trailers, sent: false }
     }
 
-    /// Another head in place of one that has not left.
+    /// Replaces a head that was not sent.
     pub(crate) fn with_head(self, head: BytesMut) -> Self {
         Self { head, ..self }
     }
 
-    /// The body, of a request of which nothing has left or come in.
+    /// The body of a request, if no part of it was read yet.
     pub(crate) fn into_body(self) -> Option<UploadBody> {
         self.body.filter(|_| self.piece.is_empty())
     }
 
-    /// Whether some of the body was read and has not left, so that [`Self::into_body`] would lose it.
+    /// Whether a part of the body was read but not sent, so that [`Self::into_body`] would lose it.
     pub(crate) fn holds_body(&self) -> bool {
         !self.piece.is_empty() || !self.after.is_empty()
     }
 
-    /// The service has begun to answer.
+    /// Called when the service has begun to respond.
     pub(crate) fn stop_upload_timer(&mut self) {
         if let Some(body) = &mut self.body {
             body.stop_timer();
         }
     }
 
-    /// Whether there is nothing but a head.
+    /// Whether the request has only a head.
     pub(crate) fn is_bodiless(&self) -> bool {
         self.body.is_none() && self.piece.is_empty() && self.after.is_empty()
     }
 
-    /// Whether a single byte of it has left: from then on it may have been understood.
+    /// Whether any byte of the request was sent: from then on the service may have acted on it.
     pub(crate) const fn has_begun(&self) -> bool {
         self.sent
     }
 
-    /// Whether all of it has left.
+    /// Whether the whole request was sent.
     pub(crate) fn is_done(&self) -> bool {
         self.body.is_none() && self.is_written()
     }
@@ -102,30 +102,31 @@ impl Http1Request {
             && self.after.is_empty()
     }
 
-    /// Sends as much as the service takes and the client brings; `moved` hears of every step.
+    /// Sends as much as the service accepts and the client provides. Calls `on_progress` after each step.
     pub(crate) fn poll_send(
         &mut self,
-        wire: &mut (impl AsyncWrite + Unpin),
+        stream: &mut (impl AsyncWrite + Unpin),
         cx: &mut Context<'_>,
-        mut moved: impl FnMut(),
+        mut on_progress: impl FnMut(),
     ) -> Poll<Result<(), Http1SendFailure>> {
-        // Whatever of the body is there already leaves together with the head.
-        let mut brought = Poll::Ready(());
+        // A part of the body that has already arrived is sent together with the head.
+        let mut body_poll = Poll::Ready(());
         if !self.sent && self.piece.is_empty() {
-            brought = self.poll_next(cx)?;
+            body_poll = self.poll_next(cx)?;
         }
         loop {
             while !self.is_written() {
-                ready!(self.poll_write(wire, cx)).map_err(|_| Http1SendFailure::Wire)?;
-                moved();
+                ready!(self.poll_write(stream, cx)).map_err(|_| Http1SendFailure::Wire)?;
+                on_progress();
             }
-            if brought.is_pending() || self.body.is_none() {
-                ready!(Pin::new(&mut *wire).poll_flush(cx)).map_err(|_| Http1SendFailure::Wire)?;
-                return brought.map(Ok);
+            if body_poll.is_pending() || self.body.is_none() {
+                ready!(Pin::new(&mut *stream).poll_flush(cx))
+                    .map_err(|_| Http1SendFailure::Wire)?;
+                return body_poll.map(Ok);
             }
-            brought = self.poll_next(cx)?;
-            if brought.is_ready() {
-                moved();
+            body_poll = self.poll_next(cx)?;
+            if body_poll.is_ready() {
+                on_progress();
             }
         }
     }
@@ -135,7 +136,7 @@ impl Http1Request {
         let Some(body) = &mut self.body else { return Poll::Ready(Ok(())) };
         match ready!(body.poll_frame(cx)) {
             Some(Ok(frame)) => self.take(frame),
-            // Not finished: whoever sees half a request must not take it for a whole one.
+            // No end is written: a service must not take half a request for a whole one.
             Some(Err(UploadFailure::Broken)) => return Poll::Ready(Err(Http1SendFailure::Client)),
             Some(Err(UploadFailure::Slow)) => return Poll::Ready(Err(Http1SendFailure::Slow)),
             None => self.finish(None),
@@ -175,14 +176,14 @@ impl Http1Request {
 
     fn poll_write(
         &mut self,
-        wire: &mut (impl AsyncWrite + Unpin),
+        stream: &mut (impl AsyncWrite + Unpin),
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         let written = if self.piece.is_empty() && self.after.is_empty() {
-            ready!(Pin::new(wire).poll_write(cx, &self.head))?
+            ready!(Pin::new(stream).poll_write(cx, &self.head))?
         } else {
             let pieces = [&self.head[..], &self.before, &self.piece, &self.after].map(IoSlice::new);
-            ready!(Pin::new(wire).poll_write_vectored(cx, &pieces))?
+            ready!(Pin::new(stream).poll_write_vectored(cx, &pieces))?
         };
         if written == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));

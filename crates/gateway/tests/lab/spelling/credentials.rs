@@ -76,7 +76,7 @@ pub(super) fn respell_cookie(dice: &mut Rng, request: &mut Request) {
         4 => [&b"sid="[..], session, pick(dice, BEHIND_A_VALUE)].concat(),
         5 => [&b"sid="[..], pick(dice, BEFORE_A_VALUE), session].concat(),
         6 => {
-            // As crumbs, on two lines.
+            // Two `Cookie` fields.
             request.fields.push(field(
                 "Cookie",
                 pick(dice, &["lang=en", "theme=dark", "sid=xyz", "$Path=/", "x"]),

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use super::{other_case, pick, place, replace};
 use crate::request::{Field, Request, field};
 
-/// One of the fields that say who asks.
+/// One of the fields that identify the caller.
 fn one<'r>(dice: &mut Rng, request: &'r mut Request) -> Option<&'r mut Field> {
     let is_host = |(name, _): &Field| name.eq_ignore_ascii_case(b"host");
     let mut fields: Vec<_> = request.fields.iter_mut().filter(|it| !is_host(it)).collect();
@@ -76,7 +76,7 @@ const BEHIND: &[&[u8]] =
 const INSIDE: &[&[u8]] =
     &[b"\0", b"\xff", b"\xc3\xa9", b"\x7f", b"\x01", b"\r\n ", b"\t", b"%20", b"\xe9"];
 
-/// Says it twice.
+/// Sends a field twice.
 pub(super) fn repeat(dice: &mut Rng, request: &mut Request) {
     let Some((name, value)) = one(dice, request).map(|it| it.clone()) else { return };
     let other = [&b" "[..], pick(dice, &[&b"bob"[..], b"alice", b"", b"sid=xyz"])].concat();
@@ -85,7 +85,7 @@ pub(super) fn repeat(dice: &mut Rng, request: &mut Request) {
     request.fields.insert(at, (name, value));
 }
 
-/// What `Connection` names is for the next program only, so it may be lost on the way.
+/// Names a field in `Connection`, so that a proxy may drop it.
 pub(super) fn name_in_connection(dice: &mut Rng, request: &mut Request) {
     let name = pick(
         dice,
@@ -95,7 +95,7 @@ pub(super) fn name_in_connection(dice: &mut Rng, request: &mut Request) {
     request.fields.push(field(field_name, name));
 }
 
-/// A field that comes behind the body.
+/// Sends a field as a trailer.
 pub(super) fn move_behind_the_body(dice: &mut Rng, request: &mut Request) {
     let is_moved = dice.bool();
     let Some(moved) = one(dice, request).map(|it| it.clone()) else { return };

@@ -1,4 +1,4 @@
-//! Makes requests, and spells them otherwise.
+//! Generates requests, and spells parts of them differently.
 
 mod credentials;
 mod fields;
@@ -10,30 +10,30 @@ use fastrand::Rng;
 
 use crate::request::Request;
 
-/// Spells requests, the same for the same seed.
+/// Generates spellings; the same seed gives the same requests.
 pub(crate) struct Speller {
     dice: Rng,
     words: Words,
 }
 
-/// What requests are made of, where that depends on the run.
+/// The parts of requests that depend on the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
-    /// The address of the witness: a client may ask for that, too.
+    /// The address of the witness, which a client can use as the host.
     pub(crate) service: String,
     /// Tokens of two users.
     pub(crate) tokens: [String; 2],
 }
 
 impl Words {
-    /// A line of the corpus with the words of this run.
+    /// A line of the corpus with the values of this run filled in.
     pub(crate) fn fill_in(&self, line: &str) -> String {
         self.names()
             .into_iter()
             .fold(line.to_owned(), |line, (name, word)| line.replace(name, word))
     }
 
-    /// A line that could stand in the corpus.
+    /// The reverse: a line for the corpus.
     pub(crate) fn take_out(&self, line: &str) -> String {
         self.names()
             .into_iter()
@@ -72,7 +72,7 @@ impl Speller {
         Self { dice: Rng::with_seed(seed), words }
     }
 
-    /// Every word once, as everybody spells it. What is spelled otherwise is compared with these.
+    /// Requests that contain every value once in its plain spelling. All others are compared with these.
     pub(crate) fn plain(&self) -> Vec<Request> {
         let get = |target: &str| Request::new("GET", target, HOSTS[0]);
         let mut requests: Vec<_> = PATHS.iter().map(|path| get(path)).collect();
@@ -88,7 +88,7 @@ impl Speller {
         requests
     }
 
-    /// A request in which one to three things are spelled otherwise.
+    /// A request in which one to three parts are spelled differently.
     pub(crate) fn spelling(&mut self) -> Request {
         let mut request = self.anything();
         for _ in 0..self.dice.u8(1..=3) {
@@ -98,7 +98,7 @@ impl Speller {
         request
     }
 
-    /// A request as everybody would spell it.
+    /// A request in its plain spelling.
     fn anything(&mut self) -> Request {
         let dice = &mut self.dice;
         let host = if dice.u8(..) < 32 { &self.words.service } else { pick(dice, HOSTS) };
@@ -129,12 +129,12 @@ fn pick<T: Copy>(dice: &mut Rng, choices: &[T]) -> T {
     choices[dice.usize(..choices.len())]
 }
 
-/// One of a text's places.
+/// A random position in a text.
 fn place(dice: &mut Rng, text: &[u8]) -> usize {
     dice.usize(..text.len().max(1))
 }
 
-/// Puts something else where `range` is.
+/// Replaces `range`.
 fn replace(text: &mut Vec<u8>, range: std::ops::Range<usize>, by: &[u8]) {
     let end = range.end.min(text.len());
     text.splice(range.start.min(end)..end, by.iter().copied());

@@ -20,7 +20,7 @@ fn respell_path(dice: &mut Rng, path: &mut Vec<u8>) {
         4 => replace(path, at..at + 1, &[other_case(byte)]),
         5 => path.make_ascii_uppercase(),
         6 => {
-            // Twice escaped.
+            // Escaped twice.
             let escaped = escaped(dice, byte);
             replace(path, at..at + 1, &[b"%25", &escaped[1..]].concat());
         }
@@ -41,7 +41,7 @@ fn respell_path(dice: &mut Rng, path: &mut Vec<u8>) {
     }
 }
 
-/// What some programs read as one slash.
+/// Bytes that some programs read as one slash.
 const SLASHES: &[&[u8]] = &[
     b"//",
     b"/./",

@@ -1,4 +1,4 @@
-//! Other spellings of the method and the host, and fields that claim to know better.
+//! Other spellings of the method and the host, and fields that override them.
 
 use fastrand::Rng;
 
@@ -109,7 +109,7 @@ const BEHIND: &[&str] = &[
 const BEFORE: &[&str] =
     &["x@", "@", ".", "http://", " ", "\t", "%61", "*.", "www.test,", "\u{ff41}"];
 
-/// Fields by which some programs let a proxy in front of them say what was asked for.
+/// Fields by which some programs let a proxy override the target of a request.
 pub(super) fn add_hint(dice: &mut Rng, request: &mut Request) {
     let (name, values) = pick(dice, HINTS);
     let value = pick(dice, values);

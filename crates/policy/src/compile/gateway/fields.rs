@@ -1,4 +1,4 @@
-//! Headers of messages, and names that appear in logs.
+//! Compiles header rules, secrets, paths of files, and names that appear in logs.
 
 use crate::file::{FileHeader, FileHeaderRule, FileHeaderRules, FileSecret};
 use crate::gateway::{HeaderRules, MAX_VALUE, SecretText, is_field_value};
@@ -16,16 +16,16 @@ pub(super) fn rules(file: Option<&FileHeaderRules>, report: &mut ProblemReport<'
 
 fn rule_list(file: &[FileHeaderRule], report: &mut ProblemReport<'_>) -> Vec<(String, SecretText)> {
     if let Some(first) = file.get(MAX_FIELDS) {
-        report.add(&first.name.at, format!("too many fields: expected at most {MAX_FIELDS}"));
+        report.add(&first.name.at, format!("too many headers: expected at most {MAX_FIELDS}"));
     }
-    let mut field = |it: &FileHeaderRule| {
-        let (name, value) = (field_name(&it.name, report), secret(&it.value, report));
+    let mut field = |rule: &FileHeaderRule| {
+        let (name, value) = (field_name(&rule.name, report), secret(&rule.value, report));
         Some((name?, value?))
     };
     file.iter().filter_map(&mut field).collect()
 }
 
-/// The value of a header, or where it is found.
+/// The value of a header, or where to find it.
 fn secret(value: &FileSecret, report: &mut ProblemReport<'_>) -> Option<SecretText> {
     match value {
         FileSecret::Text(text) => field_value(text, report).map(SecretText::Text),
@@ -33,14 +33,14 @@ fn secret(value: &FileSecret, report: &mut ProblemReport<'_>) -> Option<SecretTe
     }
 }
 
-/// A secret, or where it is found.
+/// A secret, or where to find it.
 pub(crate) fn secret_place(
     value: &FileSecret,
     report: &mut ProblemReport<'_>,
 ) -> Option<SecretText> {
     match value {
         FileSecret::Text(text) => Some(SecretText::Text(text.value.clone())),
-        FileSecret::File(file) => path(file, report).map(|it| SecretText::File(it.into())),
+        FileSecret::File(file) => path(file, report).map(|path| SecretText::File(path.into())),
         FileSecret::Env(name) => {
             let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let is_name = (1..=MAX_LABEL).contains(&name.value.len());
@@ -69,16 +69,16 @@ pub(crate) fn field_list(
     report: &mut ProblemReport<'_>,
 ) -> Vec<(String, String)> {
     if let Some(first) = file.get(MAX_FIELDS) {
-        report.add(&first.name.at, format!("too many fields: expected at most {MAX_FIELDS}"));
+        report.add(&first.name.at, format!("too many headers: expected at most {MAX_FIELDS}"));
     }
-    let mut field = |it: &FileHeader| {
-        let (name, value) = (field_name(&it.name, report), field_value(&it.value, report));
+    let mut field = |header: &FileHeader| {
+        let (name, value) = (field_name(&header.name, report), field_value(&header.value, report));
         Some((name?, value?))
     };
     file.iter().filter_map(&mut field).collect()
 }
 
-/// The name in lower case, if it is a header that is not the gateway's own business.
+/// The name of a header in lower case, unless the gateway itself writes that header.
 pub(crate) fn field_name(
     name: &SourceValue<String>,
     report: &mut ProblemReport<'_>,
@@ -86,7 +86,8 @@ pub(crate) fn field_name(
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.value.is_empty() || name.value.len() > 128 || !name.value.chars().all(is_token) {
         let value = brief(&name.value);
-        report.add(&name.at, format!("{value:?} names no field: expected one such as x-team"));
+        report
+            .add(&name.at, format!("{value:?} is not a header name: expected one such as x-team"));
         return None;
     }
     let lower = name.value.to_ascii_lowercase();
@@ -104,7 +105,7 @@ pub(crate) fn field_value(
     if !is_field_value(&value.value) {
         let expected = format!("at most {MAX_VALUE} bytes without control characters");
         let shown = brief(&value.value);
-        report.add(&value.at, format!("{shown:?} is no value of a field: expected {expected}"));
+        report.add(&value.at, format!("{shown:?} is not a header value: expected {expected}"));
         return None;
     }
     Some(value.value.clone())
@@ -119,14 +120,14 @@ pub(super) fn label(
     let is_name = (1..=MAX_LABEL).contains(&name.value.len());
     if !is_name || name.value.contains(char::is_control) {
         let value = brief(&name.value);
-        let expected = format!("{what} by a name of 1 to {MAX_LABEL} bytes");
+        let expected = format!("{what} name of 1 to {MAX_LABEL} bytes");
         report.add(&name.at, format!("{value:?}: expected {expected}"));
         return None;
     }
     Some(name.value.clone())
 }
 
-/// Headers that frame a message, or say how it got here.
+/// Headers that frame a message, or describe the way it took.
 const OWN: &[&str] = &[
     "connection",
     "content-length",

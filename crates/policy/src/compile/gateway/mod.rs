@@ -1,4 +1,4 @@
-//! A gateway: where requests go, and what is done to them.
+//! Compiles a gateway: its routes, services and options.
 
 mod fields;
 mod sections;
@@ -15,15 +15,16 @@ use crate::yaml::SourceValue;
 
 pub(crate) use fields::{field_list, field_name, field_value, secret_place};
 
-/// Compiles as much of a gateway with problems as can still be checked.
+/// Compiles a gateway. Of a gateway with problems, the rest is checked all the same.
 pub(crate) fn compile(
     file: &ConfigFile,
     compiler: &mut PolicyCompiler,
     report: &mut ProblemReport<'_>,
 ) -> Option<GatewayPlan> {
-    let asked: Vec<String> = compiler.attributes.names().map(str::to_owned).collect();
-    let gateway = file.gateway.as_ref().and_then(|it| compile_gateway(it, compiler, report))?;
-    check_tokens(file, &asked, &gateway, report);
+    let used: Vec<String> = compiler.attributes.names().map(str::to_owned).collect();
+    let gateway =
+        file.gateway.as_ref().and_then(|gateway| compile_gateway(gateway, compiler, report))?;
+    check_tokens(file, &used, &gateway, report);
     Some(gateway)
 }
 
@@ -37,7 +38,7 @@ fn compile_gateway(
         report.add(&file.at, "no service: expected at least one in \"upstreams\"");
     }
     let (routes, known) = routes(file, &upstreams, compiler, report);
-    let listen: Vec<_> = file.listen.iter().filter_map(|it| listen(it, report)).collect();
+    let listen: Vec<_> = file.listen.iter().filter_map(|text| listen(text, report)).collect();
     let mut gateway = GatewayPlan::new(upstreams);
     if !file.listen.is_empty() {
         gateway.listen = listen;
@@ -46,35 +47,35 @@ fn compile_gateway(
         (gateway.routes, gateway.attributes) = (routes, known);
     } else if gateway.upstreams.len() > 1 {
         let count = gateway.upstreams.len();
-        let expected = "expected \"routes\" that say which requests go where";
+        let expected = "expected \"routes\" that say which requests go to which service";
         report.add(&file.at, format!("{count} services and no route: {expected}"));
     }
     gateway.request_headers = fields::rules(file.request_headers.as_ref(), report);
     gateway.response_headers = fields::rules(file.response_headers.as_ref(), report);
     let slashes = file.encoded_slashes.as_ref();
     gateway.requests = requests::rules_for_gateway(file.requests.as_ref(), slashes, report);
-    if let Some(place) = file.api_key.as_ref().and_then(|it| sections::api_key(it, report)) {
-        gateway.api_key = place;
+    if let Some(location) = file.api_key.as_ref().and_then(|key| sections::api_key(key, report)) {
+        gateway.api_key = location;
     }
-    gateway.jwt = file.jwt.as_ref().and_then(|it| sections::jwt(it, report));
-    gateway.access_log = file.access_log.as_ref().and_then(|it| sections::access_log(it, report));
+    gateway.jwt = file.jwt.as_ref().and_then(|jwt| sections::jwt(jwt, report));
+    gateway.access_log = file.access_log.as_ref().and_then(|log| sections::access_log(log, report));
     Some(gateway)
 }
 
-/// `host:port`; whether it can be listened on shows when somebody tries.
+/// `host:port`. Whether the address is available shows only when the server binds it.
 fn listen(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<String> {
     let port = text.value.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
         let value = brief(&text.value);
         let expected = format!("expected host:port, such as {}", GatewayPlan::DEFAULT_LISTEN);
-        report.add(&text.at, format!("{value:?} is no address to listen on: {expected}"));
+        report.add(&text.at, format!("{value:?} is not an address to listen on: {expected}"));
         return None;
     }
     Some(text.value.clone())
 }
 
-/// The routes, and the attributes that they ask for. These are numbered separately from those of
-/// policies, so that a policy's request is not asked for them.
+/// The routes, and the attributes that they use. These are numbered separately from those of
+/// policies, so that policies do not look them up.
 fn routes(
     file: &FileGateway,
     upstreams: &[UpstreamPlan],
@@ -115,9 +116,9 @@ fn route(
         }
     }
     let conditions = conditions::conditions(&file.condition, compiler, report);
-    let number = upstreams.iter().position(|it| it.name == file.upstream.value);
+    let number = upstreams.iter().position(|upstream| upstream.name == file.upstream.value);
     if number.is_none() {
-        let names: Vec<_> = upstreams.iter().map(|it| it.name.as_str()).collect();
+        let names: Vec<_> = upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
         report.add_unknown(&file.upstream.at, "service", &file.upstream.value, &names);
     }
     let name = match &file.name {
@@ -130,21 +131,22 @@ fn route(
     Some(route)
 }
 
-/// A claim that is never verified would never be present: the policy would limit nobody.
+/// Refuses policies that use claims without `jwt`: no claim would ever be present, and the policy would
+/// limit nobody.
 fn check_tokens(
     file: &ConfigFile,
-    asked: &[String],
+    used: &[String],
     gateway: &GatewayPlan,
     report: &mut ProblemReport<'_>,
 ) {
-    if gateway.jwt.is_some() || file.gateway.as_ref().is_some_and(|it| it.jwt.is_some()) {
+    if gateway.jwt.is_some() || file.gateway.as_ref().is_some_and(|gateway| gateway.jwt.is_some()) {
         return;
     }
-    if let Some(claim) = asked.iter().find(|name| name.starts_with("jwt:")) {
-        let at = file.gateway.as_ref().map_or(0..0, |it| it.at.clone());
+    if let Some(claim) = used.iter().find(|name| name.starts_with("jwt:")) {
+        let at = file.gateway.as_ref().map_or(0..0, |gateway| gateway.at.clone());
         let claim = brief(claim);
-        let expected = "expected \"jwt\" with the keys that tokens are verified by";
-        report.add(&at, format!("a policy asks for {claim:?}: {expected}"));
+        let expected = "expected \"jwt\" with the keys that verify tokens";
+        report.add(&at, format!("a policy uses {claim:?}: {expected}"));
     }
 }
 

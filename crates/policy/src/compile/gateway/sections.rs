@@ -1,4 +1,4 @@
-//! Tokens, keys and the access log.
+//! Compiles the smaller parts of a gateway: API keys, tokens and the access log.
 
 use tidegate_core::Span;
 
@@ -14,7 +14,7 @@ pub(super) fn api_key(file: &FileApiKey, report: &mut ProblemReport<'_>) -> Opti
         (Some(name), None, None) => field_name(name, report).map(ApiKeyLocation::Header),
         (None, Some(name), None) => Some(ApiKeyLocation::Query(name.value.clone())),
         (None, None, Some(name)) => Some(ApiKeyLocation::Cookie(name.value.clone())),
-        // Already reported.
+        // Already reported by the reader.
         _ => None,
     }
 }
@@ -23,7 +23,7 @@ pub(super) fn jwt(file: &FileJwt, report: &mut ProblemReport<'_>) -> Option<JwtP
     let keys = path(&file.keys, report);
     let mut algorithm = |name: &SourceValue<String>| {
         if name.value.eq_ignore_ascii_case("none") {
-            report.add(&name.at, "\"none\" is no signature: anybody could make such a token");
+            report.add(&name.at, "\"none\" is not a signature: anyone could make such a token");
             return None;
         }
         choices::choose(name, "signature", JwtAlgorithm::ALL, JwtAlgorithm::name, report)
@@ -34,11 +34,11 @@ pub(super) fn jwt(file: &FileJwt, report: &mut ProblemReport<'_>) -> Option<JwtP
     Some(JwtPlan {
         keys: keys?.into(),
         algorithms,
-        required: file.required.as_ref().is_some_and(|it| it.value),
-        issuer: file.issuer.as_ref().map(|it| it.value.clone()),
-        audience: file.audience.as_ref().map(|it| it.value.clone()),
+        required: file.required.as_ref().is_some_and(|flag| flag.value),
+        issuer: file.issuer.as_ref().map(|text| text.value.clone()),
+        audience: file.audience.as_ref().map(|text| text.value.clone()),
         leeway: leeway.unwrap_or(Span::from_secs(30)),
-        requires_expiry: file.require_exp.as_ref().is_none_or(|it| it.value),
+        requires_expiry: file.require_exp.as_ref().is_none_or(|flag| flag.value),
         max_age,
     })
 }
@@ -55,7 +55,7 @@ pub(super) fn access_log(
     let keys = [("hashed", false), ("plain", true)];
     let shows_keys = match &file.keys {
         None => false,
-        Some(name) => choices::choose(name, "choice", &keys, |it| it.0, report)?.1,
+        Some(name) => choices::choose(name, "choice", &keys, |choice| choice.0, report)?.1,
     };
     let target = target?;
     Some(AccessLogPlan {

@@ -1,4 +1,4 @@
-//! Services.
+//! Compiles the services of a gateway.
 
 use tidegate_core::Span;
 
@@ -16,7 +16,7 @@ pub(super) fn compile(file: &FileGateway, report: &mut ProblemReport<'_>) -> Vec
     }
     let common = timeouts(file.timeouts.as_ref(), UpstreamTimeouts::DEFAULT, report);
     let slow = uploads(file.uploads.as_ref(), UploadRules::DEFAULT, report);
-    file.upstreams.iter().filter_map(|it| upstream(it, (common, slow), report)).collect()
+    file.upstreams.iter().filter_map(|file| upstream(file, (common, slow), report)).collect()
 }
 
 fn upstream(
@@ -30,13 +30,14 @@ fn upstream(
     let mut upstream = UpstreamPlan::new(name?, endpoints);
     upstream.timeouts = timeouts(fields.timeouts.as_ref(), common, report);
     upstream.uploads = uploads(fields.uploads.as_ref(), slow, report);
-    upstream.health = fields.health.as_ref().and_then(|it| health(it, report));
-    upstream.preserves_host = fields.preserve_host.as_ref().is_none_or(|it| it.value);
+    upstream.health = fields.health.as_ref().and_then(|check| health(check, report));
+    upstream.preserves_host = fields.preserve_host.as_ref().is_none_or(|flag| flag.value);
     if let Some(text) = &fields.max_requests {
-        let most = whole(text, "a number of requests", report).and_then(|it| it.try_into().ok());
+        let most =
+            whole(text, "a number of requests", report).and_then(|count| count.try_into().ok());
         upstream.max_requests = most.unwrap_or_default();
         if most == Some(0) {
-            report.add(&text.at, "no request at all: expected at least 1");
+            report.add(&text.at, "no request would pass: expected at least 1");
         }
     }
     upstream.ca = fields.ca.as_ref().map(|path| path.value.clone().into());
@@ -56,7 +57,7 @@ fn endpoints(urls: &[SourceValue<String>], report: &mut ProblemReport<'_>) -> Ve
             }
             Err(why) => report.add(&url.at, why),
             Ok(endpoint) if endpoints.contains(&endpoint) => {
-                report.add(&url.at, format!("{:?} is there twice", brief(&url.value)));
+                report.add(&url.at, format!("{:?} occurs twice", brief(&url.value)));
             }
             Ok(endpoint) => endpoints.push(endpoint),
         }
@@ -74,9 +75,9 @@ fn timeouts(
     report: &mut ProblemReport<'_>,
 ) -> UpstreamTimeouts {
     let Some(file) = file else { return common };
-    let mut span = |text: &Option<SourceValue<String>>, unless: Span| {
+    let mut span = |text: &Option<SourceValue<String>>, default: Span| {
         let text = text.as_ref();
-        text.and_then(|it| choices::timeout(it, report)).unwrap_or(unless)
+        text.and_then(|text| choices::timeout(text, report)).unwrap_or(default)
     };
     UpstreamTimeouts {
         connect: span(&file.connect, common.connect),
@@ -91,9 +92,10 @@ fn uploads(
     report: &mut ProblemReport<'_>,
 ) -> UploadRules {
     let Some(file) = file else { return common };
-    let least_rate = file.least_rate.as_ref().and_then(|it| whole(it, "bytes a second", report));
+    let least_rate =
+        file.least_rate.as_ref().and_then(|text| whole(text, "bytes per second", report));
     let mut span = |text: &Option<SourceValue<String>>| {
-        text.as_ref().and_then(|it| choices::upload(it, report))
+        text.as_ref().and_then(|text| choices::upload(text, report))
     };
     UploadRules {
         least_rate: least_rate.unwrap_or(common.least_rate),
@@ -109,8 +111,8 @@ fn health(file: &FileHealthCheck, report: &mut ProblemReport<'_>) -> Option<Heal
         report.add(&file.path.at, format!("{value:?}: expected a path such as /healthz"));
         return None;
     }
-    let every = file.every.as_ref().and_then(|it| choices::timeout(it, report));
-    let timeout = file.timeout.as_ref().and_then(|it| choices::timeout(it, report));
+    let every = file.every.as_ref().and_then(|text| choices::timeout(text, report));
+    let timeout = file.timeout.as_ref().and_then(|text| choices::timeout(text, report));
     Some(HealthCheck {
         path: file.path.value.clone(),
         every: every.unwrap_or(Span::from_secs(5)),

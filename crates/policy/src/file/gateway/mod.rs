@@ -1,4 +1,4 @@
-//! A gateway as the user wrote it.
+//! A gateway as it is written in the file.
 
 mod secret;
 mod sections;
@@ -21,7 +21,7 @@ use super::{
 use crate::problem::ProblemReport;
 use crate::yaml::{ByteRange, SourceValue, YamlFields, YamlNode, entries, one_or_many, text};
 
-/// A gateway: requests come in, and those that may pass go on to services.
+/// A gateway, which forwards the requests that policies allow to services.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Gateway")]
 pub(crate) struct FileGateway {
@@ -31,8 +31,8 @@ pub(crate) struct FileGateway {
     /// The services, by name: an address such as http://10.0.0.1:3000, a list of them, or fields.
     #[schemars(with = "std::collections::BTreeMap<String, upstream::UpstreamShape>")]
     pub(crate) upstreams: Vec<FileUpstream>,
-    /// Which requests go where: the first match wins. Without any, everything goes to the only
-    /// service.
+    /// Which requests go to which service: the first match wins. Without routes, all requests go to
+    /// the only service.
     #[schemars(with = "Option<Vec<FileRoute>>")]
     pub(crate) routes: Vec<FileRoute>,
     /// How long services may take, by default.
@@ -43,18 +43,19 @@ pub(crate) struct FileGateway {
     pub(crate) request_headers: Option<FileHeaderRules>,
     /// Changes to the headers of every response.
     pub(crate) response_headers: Option<FileHeaderRules>,
-    /// What is refused or left out of requests, because services are known to read it in two ways.
+    /// Which parts of requests are refused or removed because services are known to read them in two
+    /// ways.
     pub(crate) requests: Option<FileRequestRules>,
     /// The same as encoded_slashes in requests.
     #[schemars(with = "Option<RefuseOrKeep>")]
     pub(crate) encoded_slashes: Option<SourceValue<String>>,
-    /// Where the attribute `api_key` is found. Defaults to the header x-api-key.
+    /// Where the attribute `api_key` comes from. Defaults to the header x-api-key.
     pub(crate) api_key: Option<FileApiKey>,
     /// How tokens are verified; their claims are the attributes `jwt:...`.
     pub(crate) jwt: Option<FileJwt>,
     /// Where requests are logged.
     pub(crate) access_log: Option<FileAccessLog>,
-    /// Where it stands in the file.
+    /// Its place in the file.
     #[schemars(skip)]
     pub(crate) at: ByteRange,
 }
@@ -66,7 +67,7 @@ pub(crate) struct FileRoute {
     /// Its name in logs, and the attribute `route`. Defaults to its service's name.
     pub(crate) name: Option<SourceValue<String>>,
     /// The requests it applies to, by host, path, method and header:name, as in policies.
-    /// Everything if absent.
+    /// All requests if absent.
     #[schemars(rename = "match", with = "Option<ConditionsShape>")]
     pub(crate) condition: Vec<FileCondition>,
     /// The service, by name.
@@ -103,15 +104,15 @@ impl FileGateway {
             listen,
             upstreams: upstreams.map(|node| read_upstreams(node, report)).unwrap_or_default(),
             routes: routes.iter().filter_map(|item| FileRoute::read(item, report)).collect(),
-            timeouts: fields.get("timeouts").and_then(|it| FileTimeouts::read(it, report)),
-            uploads: fields.get("uploads").and_then(|it| FileUploads::read(it, report)),
+            timeouts: fields.get("timeouts").and_then(|node| FileTimeouts::read(node, report)),
+            uploads: fields.get("uploads").and_then(|node| FileUploads::read(node, report)),
             request_headers: headers(&fields, "request_headers", report),
             response_headers: headers(&fields, "response_headers", report),
-            requests: fields.get("requests").map(|it| FileRequestRules::read(it, report)),
+            requests: fields.get("requests").map(|node| FileRequestRules::read(node, report)),
             encoded_slashes: fields.text("encoded_slashes", report),
-            api_key: fields.get("api_key").and_then(|it| FileApiKey::read(it, report)),
-            jwt: fields.get("jwt").and_then(|it| FileJwt::read(it, report)),
-            access_log: fields.get("access_log").and_then(|it| FileAccessLog::read(it, report)),
+            api_key: fields.get("api_key").and_then(|node| FileApiKey::read(node, report)),
+            jwt: fields.get("jwt").and_then(|node| FileJwt::read(node, report)),
+            access_log: fields.get("access_log").and_then(|node| FileAccessLog::read(node, report)),
             at: node.at.clone(),
         })
     }
@@ -132,7 +133,7 @@ impl FileRoute {
         fields.required("upstream", "the name of a service", report);
         Some(Self {
             name: fields.text("name", report),
-            condition: fields.get("match").map(|it| conditions(it, report)).unwrap_or_default(),
+            condition: fields.get("match").map(|node| conditions(node, report)).unwrap_or_default(),
             upstream: fields.text("upstream", report)?,
             request_headers: headers(&fields, "request_headers", report),
             response_headers: headers(&fields, "response_headers", report),

@@ -1,4 +1,4 @@
-//! The smaller parts of a gateway: header rules, tokens, keys, the access log.
+//! The smaller parts of a gateway as they are written: header rules, API keys, tokens, access log.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(crate) struct FileHeader {
     pub(crate) value: SourceValue<String>,
 }
 
-/// Where a caller's API key is found: one of these.
+/// Where the API key of a request is: one of these.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "ApiKey")]
 pub(crate) struct FileApiKey {
@@ -54,23 +54,23 @@ pub(crate) struct FileApiKey {
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Jwt")]
 pub(crate) struct FileJwt {
-    /// A file: a JWKS, a public key in PEM, or the secret for HS256.
+    /// The file with the keys: a JWKS, a public key in PEM, or the secret for HS256.
     pub(crate) keys: SourceValue<String>,
-    /// What a token may be signed with: HS256, RS256, ES256, EdDSA.
+    /// The algorithms that a token may be signed with: HS256, RS256, ES256, EdDSA.
     #[schemars(with = "OneOrMany<JwtAlgorithmName>")]
     pub(crate) algorithms: Vec<SourceValue<String>>,
     /// Whether a request without a token is refused. Defaults to false.
     pub(crate) required: Option<SourceValue<bool>>,
-    /// The issuer that a token must have.
+    /// The issuer (iss) that a token must have.
     pub(crate) issuer: Option<SourceValue<String>>,
-    /// The audience that a token must be meant for.
+    /// The audience (aud) that a token must have.
     pub(crate) audience: Option<SourceValue<String>>,
     /// How far clocks may be apart. Defaults to 30s.
     pub(crate) leeway: Option<SourceValue<String>>,
     /// Whether a token without exp, which never expires, is refused. Defaults to true.
     pub(crate) require_exp: Option<SourceValue<bool>>,
-    /// How long ago a token may have been issued (iat), such as 1h. Older ones, and those that do not
-    /// say, are refused. No bound if absent.
+    /// How long ago a token may have been issued (iat), such as 1h. Older tokens, and tokens without
+    /// iat, are refused. No bound if absent.
     pub(crate) max_age: Option<SourceValue<String>>,
 }
 
@@ -107,7 +107,7 @@ enum LogKeysName {
     Plain,
 }
 
-/// The header rules in a member of a mapping.
+/// Reads the header rules in a member of a mapping.
 pub(crate) fn headers(
     fields: &YamlFields<'_>,
     name: &str,
@@ -120,10 +120,11 @@ impl FileHeaderRules {
     pub(crate) const FIELDS: &'static [&'static str] = &["remove", "set", "add"];
 
     pub(crate) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
-        let fields = YamlFields::of(node, "rules for fields", Self::FIELDS, report)?;
+        let fields = YamlFields::of(node, "header rules", Self::FIELDS, report)?;
         let remove = fields.get("remove").map(one_or_many).unwrap_or_default();
         let remove = remove.iter().filter_map(|item| text(item, "a name", report)).collect();
-        let mut list = |name| fields.get(name).map(|it| rule_list(it, report)).unwrap_or_default();
+        let mut list =
+            |name| fields.get(name).map(|node| rule_list(node, report)).unwrap_or_default();
         Some(Self { remove, set: list("set"), add: list("add") })
     }
 }
@@ -144,22 +145,22 @@ pub(crate) fn field_list(node: &YamlNode, report: &mut ProblemReport<'_>) -> Vec
     let entries = entries(node, FIELDS_BY_NAME, report).iter();
     entries
         .filter_map(|entry| {
-            let value = text(&entry.node, "the value of a field", report)?;
+            let value = text(&entry.node, "the value of a header", report)?;
             Some(FileHeader { name: entry.name.clone(), value })
         })
         .collect()
 }
 
-const FIELDS_BY_NAME: &str = "fields by name, such as { x-team: blue }";
+const FIELDS_BY_NAME: &str = "headers by name, such as { x-team: blue }";
 
 impl FileApiKey {
     pub(crate) const FIELDS: &'static [&'static str] = &["header", "query", "cookie"];
 
     pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
-        let fields = YamlFields::of(node, "where a key is found", Self::FIELDS, report)?;
+        let fields = YamlFields::of(node, "where the API key is", Self::FIELDS, report)?;
         let named = Self::FIELDS.iter().filter(|name| fields.get(name).is_some()).count();
         if named != 1 {
-            report.add(&node.at, "expected one of header, query and cookie");
+            report.add(&node.at, "expected exactly one of header, query and cookie");
         }
         Some(Self {
             header: fields.text("header", report),

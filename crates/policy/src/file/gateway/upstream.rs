@@ -1,4 +1,4 @@
-//! A service behind the gateway.
+//! A service behind the gateway, as it is written in the file.
 
 use schemars::JsonSchema;
 
@@ -13,14 +13,14 @@ pub(crate) struct FileUpstream {
     pub(crate) fields: FileUpstreamFields,
 }
 
-/// What a service looks like to an editor.
+/// The schema of a service.
 #[derive(JsonSchema)]
 #[schemars(rename = "Upstream", untagged)]
 #[allow(dead_code, clippy::large_enum_variant, reason = "describes a shape to editors")]
 pub(super) enum UpstreamShape {
     /// An address, such as http://10.0.0.1:3000.
     One(String),
-    /// Several: each request goes to the one with the fewest requests in flight.
+    /// Several addresses: each request goes to the one with the fewest requests in flight.
     Many(Vec<String>),
     /// Addresses, and options for them.
     Fields(FileUpstreamFields),
@@ -31,18 +31,18 @@ pub(super) enum UpstreamShape {
 #[schemars(deny_unknown_fields)]
 #[schemars(rename = "UpstreamFields")]
 pub(crate) struct FileUpstreamFields {
-    /// Where it is: http://, https:// or h2c:// (HTTP/2 without TLS), a host and a port.
+    /// Its addresses: http://, https:// or h2c:// (HTTP/2 without TLS), a host and a port.
     #[schemars(with = "OneOrMany<String>")]
     pub(crate) urls: Vec<SourceValue<String>>,
-    /// How long it may take.
+    /// How long the service may take.
     pub(crate) timeouts: Option<FileTimeouts>,
     /// How slowly clients may send the bodies of their requests.
     pub(crate) uploads: Option<FileUploads>,
-    /// Asks each address from time to time whether it is healthy.
+    /// Checks periodically whether each address is healthy.
     pub(crate) health: Option<FileHealthCheck>,
-    /// Whether the service sees the host that the client asked for. Defaults to true.
+    /// Whether the service gets the Host of the client's request. Defaults to true.
     pub(crate) preserve_host: Option<SourceValue<bool>>,
-    /// The most requests in flight at a time. Defaults to 10,000; more are answered with 503.
+    /// The most requests in flight at a time. Defaults to 10,000; further requests get 503.
     #[schemars(with = "Option<u32>")]
     pub(crate) max_requests: Option<SourceValue<String>>,
     /// A file with the certificates that https:// addresses are verified against. Defaults to the
@@ -58,32 +58,33 @@ pub(crate) struct FileTimeouts {
     pub(crate) connect: Option<SourceValue<String>>,
     /// From the end of a request to the head of the response. Defaults to 60s.
     pub(crate) response: Option<SourceValue<String>>,
-    /// Without a byte in either direction. Defaults to 60s.
+    /// The longest time without a byte in either direction. Defaults to 60s.
     pub(crate) idle: Option<SourceValue<String>>,
 }
 
-/// How slowly clients may send the bodies of their requests, until the service begins to answer.
+/// How slowly clients may send the bodies of their requests, until the response begins.
 #[derive(Clone, Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Uploads")]
 pub(crate) struct FileUploads {
-    /// In bytes a second; 0 for any. Defaults to 240.
+    /// The least rate in bytes per second; 0 for no bound. Defaults to 240.
     #[schemars(with = "Option<u32>")]
     pub(crate) least_rate: Option<SourceValue<String>>,
-    /// How long a client may take before that counts. Defaults to 10s.
+    /// How long the gateway waits for a client in total; each least_rate bytes earn a second more.
+    /// Defaults to 10s.
     pub(crate) grace: Option<SourceValue<String>>,
-    /// The longest that all of a body may take. By default there is none.
+    /// The longest time that a whole body may take. No bound by default.
     pub(crate) longest: Option<SourceValue<String>>,
 }
 
-/// How to ask an address whether it is healthy.
+/// How to check whether an address is healthy.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Health")]
 pub(crate) struct FileHealthCheck {
-    /// The path to get: any status below 400 is healthy.
+    /// The path of the request: any status below 400 is healthy.
     pub(crate) path: SourceValue<String>,
-    /// How often. Defaults to 5s.
+    /// The time between checks. Defaults to 5s.
     pub(crate) every: Option<SourceValue<String>>,
-    /// How long the answer may take. Defaults to 1s.
+    /// How long the response may take. Defaults to 1s.
     pub(crate) timeout: Option<SourceValue<String>>,
 }
 
@@ -109,9 +110,9 @@ impl FileUpstreamFields {
         let addresses = fields.required("urls", "addresses, such as http://10.0.0.1:3000", report);
         Some(Self {
             urls: addresses.map(|node| urls(node, report)).unwrap_or_default(),
-            timeouts: fields.get("timeouts").and_then(|it| FileTimeouts::read(it, report)),
-            uploads: fields.get("uploads").and_then(|it| FileUploads::read(it, report)),
-            health: fields.get("health").and_then(|it| FileHealthCheck::read(it, report)),
+            timeouts: fields.get("timeouts").and_then(|node| FileTimeouts::read(node, report)),
+            uploads: fields.get("uploads").and_then(|node| FileUploads::read(node, report)),
+            health: fields.get("health").and_then(|node| FileHealthCheck::read(node, report)),
             preserve_host: fields.truth("preserve_host", report),
             max_requests: fields.text("max_requests", report),
             ca: fields.text("ca", report),

@@ -1,4 +1,4 @@
-//! The tree of descriptors, and how a request walks it.
+//! The compiled tree of an Envoy file's descriptors, and the lookup of a request in it.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ struct DescriptorEntry {
     children: DescriptorLevel,
 }
 
-/// What the file says at an entry.
+/// The `rate_limit` of an entry in the file.
 #[derive(Debug)]
 pub(crate) struct EntryLimit {
     /// `None` when unlimited.
@@ -58,7 +58,7 @@ impl EnvoyDomain {
         &self.name
     }
 
-    /// The limit of each descriptor, unless it brings its own or another one's limit replaces it.
+    /// The limit of each descriptor, unless it brings its own limit or another one replaces it.
     pub(crate) fn limits_of(
         &self,
         descriptors: &[Descriptor<'_>],
@@ -76,24 +76,24 @@ impl EnvoyDomain {
         found.iter().map(|limit| limit.filter(|limit| !is_replaced(limit))).collect()
     }
 
-    /// What a descriptor owes to its limit.
+    /// Adds the charge of a descriptor to its limit.
     pub(crate) fn charge<'p>(
         &self,
         plan: &'p Plan,
         limit: Option<&EntryLimit>,
         descriptor: &Descriptor<'_>,
-        owed: &mut RequestCharges<'p>,
+        charges: &mut RequestCharges<'p>,
     ) {
         let Some(number) = limit.and_then(|limit| limit.policy) else { return };
         let Some(policy) = plan.policies().get(number as usize) else { return };
-        // No Envoy file can say so, but an operator can.
+        // An Envoy file has no such mode, but an operator can set it at run time.
         if policy.mode() == PolicyMode::Off {
             return;
         }
-        let counted = EnvoyCounterKey { domain: self, entries: descriptor.entries };
-        let subject = plan.hasher.fingerprint(&counted);
+        let counter_key = EnvoyCounterKey { domain: self, entries: descriptor.entries };
+        let subject = plan.hasher.fingerprint(&counter_key);
         for rule in policy.rules() {
-            owed.push(number, Charge::new(subject, descriptor.cost, rule));
+            charges.push(number, Charge::new(subject, descriptor.cost, rule));
         }
     }
 
@@ -167,7 +167,7 @@ impl EnvoyCompiler<'_, '_> {
         }
     }
 
-    /// The path; for a long one, its beginning and a fingerprint.
+    /// The name of a policy: its path, or the beginning of a long path and a fingerprint.
     fn name(&self, path: &str) -> String {
         if path.len() <= Policy::MAX_NAME {
             return path.to_owned();
@@ -208,7 +208,7 @@ impl EnvoyCompiler<'_, '_> {
 }
 
 impl DescriptorBranch {
-    /// Returns whether there was none like it.
+    /// Adds an entry, and returns whether its value is new.
     fn insert(&mut self, value: Option<&str>, entry: DescriptorEntry) -> bool {
         match value.map(|value| (value, value.strip_suffix('*'))) {
             None => self.any.replace(Box::new(entry)).is_none(),
@@ -239,7 +239,7 @@ impl DescriptorLevel {
         self.0.get(*key)?.find(value)
     }
 
-    /// The limit of the last entry. A request that goes deeper or less deep than the file has none.
+    /// The limit of the last entry. Entries that end above or below the limits of the file have none.
     fn find(&self, entries: &[(&str, &str)]) -> Option<&EntryLimit> {
         let (last, path) = entries.split_last()?;
         let mut level = self;
@@ -250,8 +250,8 @@ impl DescriptorLevel {
     }
 }
 
-/// What distinguishes counters: every entry with its value, or with the wildcard if all of its
-/// values share one counter.
+/// The key of a counter: every entry with its value, or with the wildcard if all of its values share
+/// one counter.
 struct EnvoyCounterKey<'a> {
     domain: &'a EnvoyDomain,
     entries: &'a [(&'a str, &'a str)],

@@ -1,17 +1,17 @@
-//! The file as it is written.
+//! An envoyproxy/ratelimit file as it is written.
 
 use tidegate_core::Span;
 
 use crate::problem::{ProblemReport, brief};
 use crate::yaml::{ByteRange, SourceValue, YamlFields, YamlNode, one_or_many, unexpected};
 
-/// A domain.
+/// The file: a domain and its descriptors.
 pub(crate) struct EnvoyFile {
     pub(crate) domain: SourceValue<String>,
     pub(crate) descriptors: Vec<EnvoyFileDescriptor>,
 }
 
-/// A key, perhaps a value, perhaps a limit, and what is nested in it.
+/// A descriptor: a key, optionally a value and a limit, and nested descriptors.
 pub(crate) struct EnvoyFileDescriptor {
     pub(crate) at: ByteRange,
     pub(crate) key: SourceValue<String>,
@@ -22,7 +22,7 @@ pub(crate) struct EnvoyFileDescriptor {
     pub(crate) descriptors: Vec<Self>,
 }
 
-/// `rate_limit`.
+/// The `rate_limit` of a descriptor.
 pub(crate) struct EnvoyFileLimit {
     pub(crate) at: ByteRange,
     pub(crate) name: Option<SourceValue<String>>,
@@ -31,7 +31,7 @@ pub(crate) struct EnvoyFileLimit {
     pub(crate) rate: Option<(u64, EnvoyLimitUnit)>,
 }
 
-/// The spans that limits are counted in.
+/// A unit of time in which a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EnvoyLimitUnit {
     pub(crate) name: &'static str,
@@ -90,7 +90,7 @@ impl EnvoyFileDescriptor {
         let truth = |name: &str, report: &mut ProblemReport<'_>| {
             fields.truth(name, report).is_some_and(|flag| flag.value)
         };
-        // Their metrics; there is nothing to check but the type.
+        // Settings for metrics that we do not have: only the type is checked.
         let _ = (truth("detailed_metric", report), truth("value_to_metric", report));
         if truth("quota_mode", report) {
             let at = fields.get("quota_mode").map_or(&node.at, |node| &node.at);
@@ -146,7 +146,7 @@ fn rate(fields: &YamlFields<'_>, report: &mut ProblemReport<'_>) -> Option<(u64,
         fields.required("unit", "second, minute, hour, day, week, month or year", report).is_some();
     let unit = has_unit.then(|| fields.text("unit", report)).flatten();
     let unit = unit.and_then(|unit| EnvoyLimitUnit::read(&unit, report));
-    // In their files it is zero if absent, and denies everything.
+    // The reference server reads an absent number as zero, which denies everything.
     let requests = match fields.text("requests_per_unit", report) {
         None => 0,
         Some(text) => {

@@ -1,18 +1,19 @@
-//! envoyproxy/ratelimit.
+//! Translates envoyproxy/ratelimit files.
 
 use super::writer::{ImportWriter, PolicyText};
 use crate::foreign::envoy::{EnvoyFile, EnvoyFileDescriptor, EnvoyFileLimit};
 use crate::problem::{ProblemReport, brief};
 use crate::yaml::{SourceValue, YamlNode};
 
-/// A policy for each limit. There the most specific entry wins, here all that match apply: so a
-/// less specific one excludes its more specific siblings.
+/// Writes a policy for each limit. In Envoy's file the most specific entry wins, in ours all policies
+/// that match apply: so a less specific policy excludes its more specific siblings.
 pub(super) fn translate(root: &YamlNode, report: &mut ProblemReport<'_>) -> Option<String> {
     let file = EnvoyFile::read(root, report)?;
     let mut writer = ImportWriter::new("envoyproxy/ratelimit");
     writer.comment("The domain and the entries of descriptors are attributes here.");
-    writer
-        .comment("There a descriptor matches as a whole; here a request may have more attributes.");
+    writer.comment(
+        "In Envoy a descriptor matches as a whole; here a request can have more attributes.",
+    );
     let path = DescriptorPath::new(&file.domain, report)?;
     level(&file.descriptors, &path, &mut writer);
     Some(writer.finish())
@@ -25,12 +26,12 @@ struct DescriptorPath {
     conditions: Vec<(String, Vec<String>)>,
     key: Vec<String>,
     notes: Vec<String>,
-    /// Whether something on the way cannot be expressed here: without it more would be limited.
+    /// Whether an entry on the path cannot be expressed here: without it, the policy would limit more.
     is_off: bool,
 }
 
 impl DescriptorPath {
-    /// At the top of a domain, whose name stands for itself there.
+    /// The path of a domain, whose name must not be a pattern in our format.
     fn new(domain: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Self> {
         let name = &domain.value;
         if name.contains('*') || name.starts_with('!') {
@@ -55,14 +56,16 @@ impl DescriptorPath {
             None => format!("{}.{key}", self.name),
         };
         if !is_expressible(file) {
-            let entry = format!("{key:?} {:?}", file.value.as_ref().map_or("", |it| &it.value));
+            let entry =
+                format!("{key:?} {:?}", file.value.as_ref().map_or("", |value| &value.value));
             path.notes.push(format!("Not carried over, so switched off: the entry {entry}."));
             path.is_off = true;
             return path;
         }
         let patterns = patterns(file, siblings);
         if let Some((_, earlier)) = path.conditions.iter_mut().find(|(name, _)| name == key) {
-            path.notes.push(format!("{key} is twice on the way to this limit: both must match."));
+            path.notes
+                .push(format!("{key} occurs twice on the path to this limit: both must match."));
             earlier.extend(patterns.into_iter().filter(|pattern| pattern.starts_with('!')));
         } else {
             path.conditions.push((key.clone(), patterns));
@@ -76,14 +79,14 @@ impl DescriptorPath {
     }
 }
 
-/// No entry can claim to be the domain here, and a mark in front of a value is no part of it.
+/// Here, an entry cannot be called like the domain attribute, and a leading `!` negates a value.
 fn is_expressible(file: &EnvoyFileDescriptor) -> bool {
     let is_negation = file.value.as_ref().is_some_and(|value| value.value.starts_with('!'));
     file.key.value != DOMAIN && !is_negation
 }
 
-/// What a value must look like so that none of the siblings is more specific: a value beats a
-/// wildcard, and an earlier wildcard beats a later one.
+/// The patterns of a value for which no sibling is more specific: a value beats a wildcard, and an
+/// earlier wildcard beats a later one.
 fn patterns(file: &EnvoyFileDescriptor, siblings: &[EnvoyFileDescriptor]) -> Vec<String> {
     let own = file.value.as_ref().map(|value| value.value.as_str());
     let mut patterns = vec![own.map_or("*".to_owned(), pattern)];
@@ -110,7 +113,7 @@ fn beats(other: &str, own: Option<&str>, is_earlier: bool) -> bool {
     }
 }
 
-/// A prefix goes over slashes there. Here it does so only as a glob.
+/// In Envoy's file a prefix matches across slashes. Here it does so only as a glob.
 fn pattern(value: &str) -> String {
     match value.strip_suffix('*') {
         Some(prefix) if prefix.starts_with('/') => format!("{prefix}*/**"),
@@ -158,5 +161,5 @@ fn policy(limit: &EnvoyFileLimit, file: &EnvoyFileDescriptor, path: &DescriptorP
     text
 }
 
-/// The name of Envoy's domain among the attributes of a request.
+/// The attribute that holds Envoy's domain.
 const DOMAIN: &str = "domain";

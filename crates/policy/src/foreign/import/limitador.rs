@@ -1,4 +1,4 @@
-//! limitador: a list of limits with conditions and variables.
+//! Translates limitador files: lists of limits with conditions and variables.
 
 use std::collections::HashSet;
 
@@ -6,8 +6,8 @@ use super::writer::{ImportWriter, PolicyText};
 use crate::problem::ProblemReport;
 use crate::yaml::{SourceValue, YamlFields, YamlNode, YamlValue, text, unexpected};
 
-/// A policy for each limit. Conditions that are simple comparisons become a match; a policy with
-/// any other is switched off, since without it more would be limited than was meant.
+/// Writes a policy for each limit. Conditions that are simple comparisons become a match; a policy with
+/// any other condition is switched off, since without it the policy would limit more than intended.
 pub(super) fn translate(root: &YamlNode, report: &mut ProblemReport<'_>) -> Option<String> {
     let YamlValue::List(items) = &root.value else {
         unexpected(root, "a list of limits", report);
@@ -39,7 +39,7 @@ impl LimitadorLimit {
             fields.required(name, "a number", report)?;
             let text = fields.text(name, report)?;
             if text.value.parse::<u64>().is_err() {
-                report.add(&text.at, format!("{name} is no number: expected one"));
+                report.add(&text.at, format!("{name} is not a whole number: expected one"));
                 return None;
             }
             Some(text.value)
@@ -68,7 +68,7 @@ impl LimitadorLimit {
             (false, _) => policy.comments.push(format!("The namespace was {:?}.", self.namespace)),
             (true, true) => switch_off(&mut policy, "namespace", &self.namespace),
             (true, false) => {
-                // What comes from Envoy as its domain: the namespace there, an attribute here.
+                // Envoy's domain is the namespace in limitador, and an attribute here.
                 policy.conditions.push(("domain".to_owned(), vec![self.namespace.clone()]));
             }
         }
@@ -118,7 +118,7 @@ fn comparison(expression: &str) -> Option<(String, String)> {
     Some((attribute(left)?, if negated { format!("!{value}") } else { value.to_owned() }))
 }
 
-/// Whether a star or a mark would not stand for itself here.
+/// Whether a value would be a pattern here.
 fn is_pattern(value: &str) -> bool {
     value.contains('*') || value.starts_with('!')
 }

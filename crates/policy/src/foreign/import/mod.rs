@@ -1,4 +1,4 @@
-//! Translations into our own format, with comments on what could not be carried over.
+//! Translates files of other limiters into our own format, with comments on what is not carried over.
 
 mod envoy;
 mod limitador;
@@ -34,7 +34,7 @@ pub fn import(source: &PolicySource) -> Result<String, FileProblems> {
         FileFormat::Limitador => limitador::translate(&root, &mut report),
         FileFormat::Rlaas => rlaas::read(&root, &mut report).map(|file| translate_rlaas(&file)),
         FileFormat::Tidegate => {
-            let theirs = "a file of envoyproxy/ratelimit, limitador or RLaaS";
+            let theirs = "an envoyproxy/ratelimit, limitador or RLaaS file";
             report.add(&root.at, format!("there is nothing to import here: expected {theirs}"));
             None
         }
@@ -45,13 +45,14 @@ pub fn import(source: &PolicySource) -> Result<String, FileProblems> {
     }
 }
 
-/// What is written must be right: names and values of theirs may have no place in our file.
+/// Compiles the translation: some names and values of other formats are invalid in ours.
 fn check(source: &PolicySource, text: String) -> Result<String, FileProblems> {
     let ours = PolicySource::new("imported", text)?;
     let Err(problems) = Plan::compile(&ours) else { return Ok(ours.text().to_owned()) };
     let mut report = ProblemReport::new(source);
     for problem in problems.iter() {
-        report.add(&(0..0), format!("cannot be written as ours: {}", problem.message()));
+        report
+            .add(&(0..0), format!("cannot be expressed in a Tidegate file: {}", problem.message()));
     }
     Err(report.into_problems())
 }

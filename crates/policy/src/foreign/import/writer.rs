@@ -1,17 +1,17 @@
-//! Writes a configuration that people can read and maintain.
+//! Writes translated policies as YAML that people can read and maintain.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use crate::Policy;
 
-/// The text so far.
+/// Writes the policies of a translated file.
 pub(super) struct ImportWriter {
     text: String,
     names: HashSet<String>,
 }
 
-/// One policy, part by part.
+/// The parts of one policy, as text.
 #[derive(Default)]
 pub(super) struct PolicyText {
     pub(super) comments: Vec<String>,
@@ -33,19 +33,19 @@ impl PolicyText {
 
 impl ImportWriter {
     pub(super) fn new(origin: &str) -> Self {
-        let text = format!("# Imported from a file of {origin}.\npolicies:\n");
+        let text = format!("# Imported from {origin}.\npolicies:\n");
         Self { text, names: HashSet::new() }
     }
 
     pub(super) fn with_store(origin: &str, store: &str) -> Self {
         let store = scalar(store);
-        let text = format!("# Imported from a file of {origin}.\nstore: {store}\npolicies:\n");
+        let text = format!("# Imported from {origin}.\nstore: {store}\npolicies:\n");
         Self { text, names: HashSet::new() }
     }
 
     pub(super) fn policy(&mut self, policy: &PolicyText) {
         for comment in &policy.comments {
-            // A comment ends with its line, whatever it quotes.
+            // A line break in a quoted value must not end the comment.
             let comment = comment.replace(|c: char| c.is_control(), " ");
             let _ = writeln!(self.text, "  # {comment}");
         }
@@ -99,7 +99,7 @@ impl ImportWriter {
     }
 }
 
-/// As in their files, where `ip` and `path` are plain text.
+/// In other limiters' files, `ip` and `path` are plain text.
 fn key_part(name: &str) -> String {
     match name {
         "ip" | "path" => format!("{{ attribute: {name}, as: text }}"),
@@ -114,7 +114,7 @@ fn list(patterns: &[String]) -> String {
     }
 }
 
-/// Plain if nobody could misread it, otherwise in double quotes.
+/// Plain if that is unambiguous, otherwise in double quotes.
 pub(super) fn scalar(text: &str) -> String {
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))

@@ -1,4 +1,4 @@
-//! Whether a connection is in use, and when it has been silent for too long.
+//! Tracks the calls of a gRPC connection, and ends a connection that is idle for too long.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use crate::ListenerConfig;
 use crate::seats::{IdleSeat, QUIET, Seat, SeatUse};
 use crate::transport::partial_head::{PartialHead, PartialHeadTimer};
 
-/// The calls of a connection: the lower half counts those in progress, the upper half everything
-/// that has begun: the connection itself and each call.
+/// The calls of a connection. The lower 32 bits count the calls in progress, the upper 32 bits count
+/// everything that has begun: the connection itself and each call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GrpcActivity(Arc<AtomicU64>, SeatUse);
 
-/// A call while it lasts.
+/// A call in progress, until the guard is dropped.
 #[derive(Debug)]
 pub(super) struct GrpcCallGuard(GrpcActivity);
 
@@ -27,7 +27,7 @@ impl GrpcActivity {
         Self(Arc::default(), work)
     }
 
-    /// The client has said something.
+    /// Records that the client has sent bytes: from then on it is idle between calls.
     pub(super) fn record_read(&self) {
         if self.0.load(Ordering::Relaxed) == 0 {
             self.0.fetch_add(BEGUN, Ordering::Relaxed);
@@ -50,27 +50,27 @@ impl Drop for GrpcCallGuard {
 const BEGUN: u64 = 1 << 32;
 const UNDER_WAY: u64 = BEGUN - 1;
 
-/// What is to be done with a connection.
+/// What must be done with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GrpcTimerAction {
-    /// There has been no call for a long time: announce that it closes.
+    /// There has been no call for too long: announce that the connection closes.
     AnnounceClose,
-    /// The client has had time to notice.
+    /// The client has had time to react to the announcement, or a head takes too long.
     Close,
-    /// There is no call, and somebody else needs the seat.
+    /// There is no call, and another client needs the seat.
     YieldSeat,
 }
 
-/// Resolves when a connection has had no call for longer than it may, and again when it still has
-/// none some time after it was told.
+/// Resolves when a connection has had no call for too long, and again when it still has none some time
+/// after the close was announced.
 pub(super) struct GrpcIdleTimer {
     activity: GrpcActivity,
     seat: Seat,
     seen: u64,
     is_close_announced: bool,
-    /// While there is no call and has been none for a moment.
-    rest: Option<IdleSeat>,
-    /// When a connection without a call is told.
+    /// Set while there has been no call for at least [`QUIET`].
+    idle_seat: Option<IdleSeat>,
+    /// When the next action is due if no call begins.
     due: Instant,
     idle_timeout: Duration,
     close_grace: Duration,
@@ -80,10 +80,10 @@ pub(super) struct GrpcIdleTimer {
 }
 
 impl GrpcIdleTimer {
-    /// The first word has come, and all of it has to come as soon as a head.
+    /// The client has sent its first bytes. Its preface has as much time as a head.
     pub(super) fn new(
         activity: GrpcActivity,
-        half: PartialHead,
+        partial_head: PartialHead,
         config: &ListenerConfig,
         seat: Seat,
     ) -> Self {
@@ -93,13 +93,13 @@ impl GrpcIdleTimer {
             seat,
             seen: 0,
             is_close_announced: false,
-            rest: None,
+            idle_seat: None,
             due,
             idle_timeout: config.idle_timeout,
             close_grace: config.header_timeout,
             sleep: Box::pin(sleep_until(due)),
-            partial_head: half.clone(),
-            partial_head_timer: PartialHeadTimer::new(half, config.header_timeout),
+            partial_head: partial_head.clone(),
+            partial_head_timer: PartialHeadTimer::new(partial_head, config.header_timeout),
         }
     }
 
@@ -107,14 +107,14 @@ impl GrpcIdleTimer {
         &self.seat
     }
 
-    /// Poll this after the connection, so that it sees the result.
+    /// Poll this after the connection, so that the timer sees the connection's progress.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<GrpcTimerAction> {
         if self.partial_head_timer.poll(cx).is_ready() {
             return Poll::Ready(GrpcTimerAction::Close);
         }
         let calls = self.activity.0.load(Ordering::Relaxed);
-        if self.seen != calls && self.rest.take().is_some_and(IdleSeat::end) {
-            // A call has just come, and is answered; but whoever was to have the seat waits for it.
+        if self.seen != calls && self.idle_seat.take().is_some_and(IdleSeat::end) {
+            // A call has just begun and will be answered, but another client already waits for the seat.
             return Poll::Ready(GrpcTimerAction::AnnounceClose);
         }
         if calls & UNDER_WAY > 0 {
@@ -128,7 +128,8 @@ impl GrpcIdleTimer {
             self.sleep.as_mut().reset(now + self.idle_timeout.min(QUIET));
         }
         loop {
-            let is_wanted = self.rest.as_mut().is_some_and(|rest| rest.poll_wanted(cx).is_ready());
+            let is_wanted =
+                self.idle_seat.as_mut().is_some_and(|seat| seat.poll_wanted(cx).is_ready());
             if is_wanted && self.partial_head.is_none() {
                 return Poll::Ready(GrpcTimerAction::YieldSeat);
             }
@@ -136,7 +137,7 @@ impl GrpcIdleTimer {
             if self.sleep.deadline() >= self.due {
                 break;
             }
-            self.rest = Some(self.seat.idle(self.sleep.deadline()));
+            self.idle_seat = Some(self.seat.idle(self.sleep.deadline()));
             self.sleep.as_mut().reset(self.due);
         }
         if self.is_close_announced {

@@ -1,4 +1,4 @@
-//! From a decision to the message that Envoy gets.
+//! Turns a decision into the message that Envoy receives.
 
 use prost_types::{Duration, Struct, Value, value};
 use tidegate::config::{DescriptorCharges, DescriptorOutcome as Status};
@@ -11,24 +11,24 @@ use tidegate_wire::envoy::{
 use super::decision::{EnvoyChargeGroup, EnvoyDecision};
 use super::request::DescriptorAction;
 
-/// The decision, the status of each descriptor, and the headers that the client is to see.
+/// The overall decision, the status of each descriptor, and the headers for the client.
 pub(super) fn envoy_response(
-    owed: &DescriptorCharges<'_>,
-    settled: &EnvoyDecision<'_>,
+    charges: &DescriptorCharges<'_>,
+    decision: &EnvoyDecision<'_>,
 ) -> RateLimitResponse {
     RateLimitResponse {
-        overall_code: code(settled.is_denied()).into(),
-        statuses: owed.statuses.iter().map(|one| status(one, owed, settled)).collect(),
-        response_headers_to_add: settled.tightest_group().map(headers).unwrap_or_default(),
-        dynamic_metadata: fallback_metadata(settled),
+        overall_code: code(decision.is_denied()).into(),
+        statuses: charges.statuses.iter().map(|one| status(one, charges, decision)).collect(),
+        response_headers_to_add: decision.tightest_group().map(headers).unwrap_or_default(),
+        dynamic_metadata: fallback_metadata(decision),
         ..RateLimitResponse::default()
     }
 }
 
-/// Says who has decided, if that was not the store: Envoy's access log can show it, and other filters
-/// can go by it.
-fn fallback_metadata(settled: &EnvoyDecision<'_>) -> Option<Struct> {
-    let mut sources = settled.groups.iter().map(|bill| bill.decision.source());
+/// Metadata that is set if the fallback decided instead of the store. Envoy's access log can show it, and
+/// other filters can use it.
+fn fallback_metadata(decision: &EnvoyDecision<'_>) -> Option<Struct> {
+    let mut sources = decision.groups.iter().map(|group| group.decision.source());
     let source = sources.find(|source| *source == DecisionSource::Fallback)?;
     let value = Value { kind: Some(value::Kind::StringValue(source.name().to_owned())) };
     Some(Struct { fields: [("source".to_owned(), value)].into() })
@@ -36,59 +36,60 @@ fn fallback_metadata(settled: &EnvoyDecision<'_>) -> Option<Struct> {
 
 fn status(
     status: &Status,
-    owed: &DescriptorCharges<'_>,
-    settled: &EnvoyDecision<'_>,
+    charges: &DescriptorCharges<'_>,
+    decision: &EnvoyDecision<'_>,
 ) -> DescriptorStatus {
     let ok = DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
     match *status {
         Status::Charged { first, count } => {
-            let Some((bill, verdicts)) = settled.verdicts(first, count) else { return ok };
-            let charges = owed.charges.charges().iter().enumerate().skip(first);
-            let said = charges.zip(verdicts).map(|((number, charge), verdict)| {
-                let policy = owed.charges.policy_name(number).unwrap_or_default();
+            let Some((group, verdicts)) = decision.verdicts(first, count) else { return ok };
+            let own = charges.charges.charges().iter().enumerate().skip(first);
+            let reports = own.zip(verdicts).map(|((index, charge), verdict)| {
+                let policy = charges.charges.policy_name(index).unwrap_or_default();
                 LimitReport { policy, rule: charge.rule(), verdict }
             });
-            let enforced = said.clone().filter(|said| said.rule.enforced);
+            let enforced = reports.clone().filter(|report| report.rule.enforced);
             let is_over = match verdicts {
-                // The store could not decide, and its stand-in has.
-                [] => bill.is_denied_by(first, count),
+                // The fallback decided, because the store could not.
+                [] => group.is_denied_by(first, count),
                 _ => {
-                    bill.action != DescriptorAction::Refund
-                        && enforced.clone().any(|said| !said.verdict.allowed)
+                    group.action != DescriptorAction::Refund
+                        && enforced.clone().any(|report| !report.verdict.allowed)
                 }
             };
-            let standing = tightest(enforced).or_else(|| tightest(said)).map(limit_status);
-            DescriptorStatus { code: code(is_over).into(), ..standing.unwrap_or_default() }
+            let status = tightest(enforced).or_else(|| tightest(reports)).map(limit_status);
+            DescriptorStatus { code: code(is_over).into(), ..status.unwrap_or_default() }
         }
         Status::Unlimited => DescriptorStatus { limit_remaining: u32::MAX, ..ok },
         _ => ok,
     }
 }
 
-fn tightest<'a>(said: impl Iterator<Item = LimitReport<'a>>) -> Option<LimitReport<'a>> {
-    said.reduce(|one, other| if other.verdict.is_tighter_than(one.verdict) { other } else { one })
+fn tightest<'a>(reports: impl Iterator<Item = LimitReport<'a>>) -> Option<LimitReport<'a>> {
+    reports
+        .reduce(|one, other| if other.verdict.is_tighter_than(one.verdict) { other } else { one })
 }
 
 /// A limit and what is left of it.
-fn limit_status(said: LimitReport<'_>) -> DescriptorStatus {
-    let limit = &said.rule.limit;
+fn limit_status(report: LimitReport<'_>) -> DescriptorStatus {
+    let limit = &report.rule.limit;
     DescriptorStatus {
         current_limit: Some(RateLimit {
-            name: said.policy.to_owned(),
+            name: report.policy.to_owned(),
             requests_per_unit: number(limit.quota().limit()),
             unit: unit(limit).into(),
         }),
-        limit_remaining: number(said.verdict.remaining),
-        duration_until_reset: Some(duration(said.verdict.reset_after)),
+        limit_remaining: number(report.verdict.remaining),
+        duration_until_reset: Some(duration(report.verdict.reset_after)),
         ..DescriptorStatus::default()
     }
 }
 
-/// The same headers that an answer over HTTP has.
-fn headers(bill: &EnvoyChargeGroup<'_>) -> Vec<HeaderValue> {
+/// The same headers as in a response over HTTP.
+fn headers(group: &EnvoyChargeGroup<'_>) -> Vec<HeaderValue> {
     let mut headers = Vec::with_capacity(3);
-    let answer = RateLimitAnswer::of_charges(&bill.request_charges, &bill.decision);
-    let answer = if bill.is_denied() { answer } else { answer.without_wait() };
+    let answer = RateLimitAnswer::of_charges(&group.request_charges, &group.decision);
+    let answer = if group.is_denied() { answer } else { answer.without_wait() };
     each_field(&answer, |name, write| {
         let mut value = Vec::with_capacity(VALUE);
         write(&mut value);
@@ -102,14 +103,14 @@ fn headers(bill: &EnvoyChargeGroup<'_>) -> Vec<HeaderValue> {
     headers
 }
 
-/// Holds most values.
+/// A capacity that suffices for most values.
 const VALUE: usize = 64;
 
 const fn code(is_over: bool) -> Code {
     if is_over { Code::OverLimit } else { Code::Ok }
 }
 
-/// The unit that a limit counts in, if there is a word for it.
+/// The unit of a limit's window, if Envoy has a name for it.
 fn unit(limit: &Limit) -> Unit {
     if let Limit::FixedWindow(fixed) = limit
         && let Some(calendar) = fixed.calendar()

@@ -1,4 +1,4 @@
-//! What a call is answered with.
+//! The response body of a gRPC call.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,15 +9,15 @@ use http_body::{Frame, SizeHint};
 
 use super::activity::GrpcCallGuard;
 
-/// The body of an answer.
+/// The body of a response, in one of its states.
 pub(super) enum GrpcBody {
-    /// A refusal is entirely in its head.
+    /// Nothing is left to send. A refusal begins here: it is entirely in its head.
     Empty,
     /// One message, then the trailers.
     Message(Bytes),
-    /// The status: success, or there would be no message.
+    /// The trailers with the status, which is success: a failed call has no message.
     Trailers,
-    /// A tonic stream. The connection is in use as long as it lasts.
+    /// A body from tonic. Its guard keeps the connection in use until the stream ends.
     Stream { body: tonic::body::Body, _call: GrpcCallGuard },
 }
 
@@ -56,7 +56,7 @@ impl http_body::Body for GrpcBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Stream { body, .. } => body.size_hint(),
-            // The frames themselves say it; a content-length would only cost bytes.
+            // HTTP/2 frames carry their length; a content-length would only cost bytes.
             Self::Empty | Self::Message(_) | Self::Trailers => SizeHint::default(),
         }
     }

@@ -1,17 +1,17 @@
-//! Memory for large messages.
+//! Bounds the memory that large messages take together.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How much memory the large messages of a listener may take together.
+/// The memory that the large messages of a listener can take together.
 ///
-/// Small messages need none of it: a few clients with enormous fields cannot keep others from being
-/// answered.
+/// Small messages are always accepted without it, so a few clients with enormous headers cannot block
+/// the others.
 #[derive(Clone, Debug)]
 pub(super) struct MessageBudget(Arc<Semaphore>);
 
-/// A part of the budget, until it is dropped.
+/// A reserved part of the budget, which is released when the permit is dropped.
 pub(super) type BudgetPermit = OwnedSemaphorePermit;
 
 impl MessageBudget {
@@ -19,14 +19,14 @@ impl MessageBudget {
         Self(Arc::new(Semaphore::new(bytes / UNIT)))
     }
 
-    /// Room for a message, if there is any at the moment.
+    /// Reserves memory for a message, if enough is free at the moment.
     pub(super) fn try_reserve(&self, bytes: usize) -> Option<BudgetPermit> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).ok()?;
         Arc::clone(&self.0).try_acquire_many_owned(units).ok()
     }
 }
 
-/// What is lent at a time: a semaphore has no more than 2^29 permits on some machines.
+/// The bytes of one semaphore permit: on 32-bit machines a semaphore has fewer than 2^29 permits.
 const UNIT: usize = 1 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The charges of a request: settled all together, or each descriptor's on its own.
+//! Decides an Envoy request: all descriptors together, or each descriptor separately.
 
 use smallvec::SmallVec;
 use tidegate::config::{DescriptorCharges, DescriptorOutcome};
@@ -7,7 +7,7 @@ use tidegate::{Cost, Decision, RequestCharges, Store, Verdict};
 use super::request::{DescriptorAction, DescriptorRequest};
 use crate::App;
 
-/// What came of a request.
+/// The decision about a whole request, in one group or several.
 pub(super) struct EnvoyDecision<'p> {
     pub(super) groups: SmallVec<[EnvoyChargeGroup<'p>; 1]>,
 }
@@ -17,67 +17,70 @@ pub(super) struct EnvoyChargeGroup<'p> {
     pub(super) action: DescriptorAction,
     pub(super) request_charges: RequestCharges<'p>,
     pub(super) decision: Decision,
-    /// The numbers of its charges in the whole request.
+    /// The indices of these charges in the whole request.
     charge_indices: ChargeIndices,
 }
 
 type ChargeIndices = SmallVec<[usize; 4]>;
 
-/// Decides. Peeks come before payments, and refunds come last: a denied request changes nothing,
-/// unless `each` descriptor stands for itself.
+/// Decides a request. Peeks come before charges, and refunds come last, so that a denied request
+/// changes nothing. With `each`, every descriptor is decided separately.
 pub(super) async fn decide<'p, S: Store>(
     app: &App<S>,
-    owed: &DescriptorCharges<'p>,
-    wishes: &[DescriptorRequest],
+    charges: &DescriptorCharges<'p>,
+    requests: &[DescriptorRequest],
     each: bool,
 ) -> EnvoyDecision<'p> {
-    let groups =
-        if each { group_by_descriptor(owed, wishes) } else { group_by_action(owed, wishes) };
-    let mut bills: SmallVec<[EnvoyChargeGroup<'p>; 1]> = SmallVec::new();
-    for (kind, charges) in groups {
-        let is_denied = !each && bills.iter().any(EnvoyChargeGroup::is_denied);
-        let owed = owed.charges.subset(charges.iter().copied());
-        let decision = match kind {
-            // Another part has refused: nobody asks for a decision any more.
-            _ if is_denied => Box::pin(app.limiter().peek(&owed)).await,
-            DescriptorAction::Peek => Box::pin(app.peek(&owed)).await,
-            DescriptorAction::Charge if each => Box::pin(charge_what_remains(app, &owed)).await,
-            DescriptorAction::Charge => app.decide(&owed).await,
-            DescriptorAction::Refund => Box::pin(refund_and_peek(app, &owed)).await,
+    let parts = if each {
+        group_by_descriptor(charges, requests)
+    } else {
+        group_by_action(charges, requests)
+    };
+    let mut groups: SmallVec<[EnvoyChargeGroup<'p>; 1]> = SmallVec::new();
+    for (action, charge_indices) in parts {
+        let is_denied = !each && groups.iter().any(EnvoyChargeGroup::is_denied);
+        let request_charges = charges.charges.subset(charge_indices.iter().copied());
+        let decision = match action {
+            // An earlier group is denied: this peek is only for the statuses, so it is not counted.
+            _ if is_denied => Box::pin(app.limiter().peek(&request_charges)).await,
+            DescriptorAction::Peek => Box::pin(app.peek(&request_charges)).await,
+            DescriptorAction::Charge if each => {
+                Box::pin(charge_what_remains(app, &request_charges)).await
+            }
+            DescriptorAction::Charge => app.decide(&request_charges).await,
+            DescriptorAction::Refund => Box::pin(refund_and_peek(app, &request_charges)).await,
         };
-        bills.push(EnvoyChargeGroup {
-            action: kind,
-            request_charges: owed,
-            decision,
-            charge_indices: charges,
-        });
+        groups.push(EnvoyChargeGroup { action, request_charges, decision, charge_indices });
     }
-    EnvoyDecision { groups: bills }
+    EnvoyDecision { groups }
 }
 
-/// Peeks, payments and refunds, each of them all or nothing. Without a charge, a payment of
-/// nothing.
+/// One group each for peeks, charges and refunds, and each group is all or nothing. A request without
+/// any charge gets one empty `Charge` group, so that it still gets a decision.
 fn group_by_action(
-    owed: &DescriptorCharges<'_>,
-    wishes: &[DescriptorRequest],
+    charges: &DescriptorCharges<'_>,
+    requests: &[DescriptorRequest],
 ) -> SmallVec<[(DescriptorAction, ChargeIndices); 4]> {
     let mut groups = SmallVec::new();
-    for kind in [DescriptorAction::Peek, DescriptorAction::Charge, DescriptorAction::Refund] {
-        let mine = wishes.iter().zip(&owed.statuses).filter(|(wish, _)| wish.action == kind);
-        let charges: ChargeIndices = mine.flat_map(|(_, status)| charge_indices(status)).collect();
-        if !charges.is_empty() || (kind == DescriptorAction::Charge && owed.charges.is_empty()) {
-            groups.push((kind, charges));
+    for action in [DescriptorAction::Peek, DescriptorAction::Charge, DescriptorAction::Refund] {
+        let all = requests.iter().zip(&charges.statuses);
+        let members = all.filter(|(request, _)| request.action == action);
+        let indices: ChargeIndices =
+            members.flat_map(|(_, status)| charge_indices(status)).collect();
+        if !indices.is_empty() || (action == DescriptorAction::Charge && charges.charges.is_empty())
+        {
+            groups.push((action, indices));
         }
     }
     groups
 }
 
 fn group_by_descriptor(
-    owed: &DescriptorCharges<'_>,
-    wishes: &[DescriptorRequest],
+    charges: &DescriptorCharges<'_>,
+    requests: &[DescriptorRequest],
 ) -> SmallVec<[(DescriptorAction, ChargeIndices); 4]> {
-    let all = wishes.iter().zip(&owed.statuses);
-    all.map(|(wish, status)| (wish.action, charge_indices(status).collect())).collect()
+    let all = requests.iter().zip(&charges.statuses);
+    all.map(|(request, status)| (request.action, charge_indices(status).collect())).collect()
 }
 
 fn charge_indices(status: &DescriptorOutcome) -> std::ops::Range<usize> {
@@ -87,27 +90,27 @@ fn charge_indices(status: &DescriptorOutcome) -> std::ops::Range<usize> {
     }
 }
 
-/// Charges that come after the fact, such as the length of an answer, cannot be refused: if they do
-/// not fit, they take what is left, so that the next peek finds nothing.
-async fn charge_what_remains<S: Store>(app: &App<S>, owed: &RequestCharges<'_>) -> Decision {
-    let decision = app.decide(owed).await;
-    let charges = owed.charges().iter().zip(decision.verdicts());
-    let enforced = charges.filter(|(charge, _)| charge.rule().enforced);
+/// A cost that is known only afterwards, such as the length of a response, cannot be refused. If it
+/// exceeds what remains, it takes what remains, so that the next peek is denied.
+async fn charge_what_remains<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> Decision {
+    let decision = app.decide(charges).await;
+    let judged = charges.charges().iter().zip(decision.verdicts());
+    let enforced = judged.filter(|(charge, _)| charge.rule().enforced);
     let left = enforced.map(|(_, verdict)| verdict.remaining).min().unwrap_or_default();
     match Cost::new(left) {
         Ok(rest) if !decision.is_allowed() && !rest.is_peek() => {
-            let _ = app.limiter().decide(&owed.clone().with_cost(rest)).await;
-            let after = app.limiter().peek(owed).await;
+            let _ = app.limiter().decide(&charges.clone().with_cost(rest)).await;
+            let after = app.limiter().peek(charges).await;
             if after.is_allowed() { decision } else { after }
         }
         _ => decision,
     }
 }
 
-/// A store that does not answer gives nothing back, which errs on the strict side.
-async fn refund_and_peek<S: Store>(app: &App<S>, owed: &RequestCharges<'_>) -> Decision {
-    let _ = app.limiter().refund(owed).await;
-    app.limiter().peek(owed).await
+/// Ignores a failed refund: the units stay charged, which errs on the strict side.
+async fn refund_and_peek<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> Decision {
+    let _ = app.limiter().refund(charges).await;
+    app.limiter().peek(charges).await
 }
 
 impl<'p> EnvoyDecision<'p> {
@@ -115,32 +118,32 @@ impl<'p> EnvoyDecision<'p> {
         self.groups.iter().any(EnvoyChargeGroup::is_denied)
     }
 
-    /// The bill that a descriptor's charges are on, and what it says about them.
+    /// The group that holds a descriptor's charges, and its verdicts about them.
     pub(super) fn verdicts(
         &self,
         first: usize,
         count: usize,
     ) -> Option<(&EnvoyChargeGroup<'p>, &[Verdict])> {
-        self.groups.iter().find_map(|bill| {
-            let at = bill.charge_indices.iter().position(|charge| *charge == first)?;
-            let verdicts = bill.decision.verdicts().get(at..at.saturating_add(count));
-            Some((bill, verdicts.unwrap_or_default()))
+        self.groups.iter().find_map(|group| {
+            let at = group.charge_indices.iter().position(|charge| *charge == first)?;
+            let verdicts = group.decision.verdicts().get(at..at.saturating_add(count));
+            Some((group, verdicts.unwrap_or_default()))
         })
     }
 
-    /// The bill that speaks for all: the tightest of those that deny, or else of all.
+    /// The tightest denied group, or else the tightest group. The response headers describe it.
     pub(super) fn tightest_group(&self) -> Option<&EnvoyChargeGroup<'p>> {
         self.groups.iter().reduce(|one, other| if other.is_tighter_than(one) { other } else { one })
     }
 }
 
 impl EnvoyChargeGroup<'_> {
-    /// A refund is never refused.
+    /// A refund is never denied.
     pub(super) fn is_denied(&self) -> bool {
         self.action != DescriptorAction::Refund && !self.decision.is_allowed()
     }
 
-    /// Whether it is denied because of these charges of the request, if there are no verdicts.
+    /// Whether these charges of the request are why the group is denied. For decisions without verdicts.
     pub(super) fn is_denied_by(&self, first: usize, count: usize) -> bool {
         let at = self.charge_indices.iter().position(|charge| *charge == first);
         let counts =
@@ -154,7 +157,7 @@ impl EnvoyChargeGroup<'_> {
                 (Some(mine), Some(theirs)) => mine.is_tighter_than(theirs),
                 (mine, _) => mine.is_some(),
             },
-            (mine, _) => mine,
+            (is_denied, _) => is_denied,
         }
     }
 

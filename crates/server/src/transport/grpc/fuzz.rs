@@ -1,4 +1,4 @@
-//! Messages of Envoy's that nobody has written.
+//! Properties that hold for any bytes sent as an Envoy message.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,8 +25,8 @@ descriptors:
   - { key: path, value: /api*, rate_limit: { unit: day, requests_per_unit: 7 } }
 ";
 
-/// These bytes are read as a frame, and as a message within a frame of its length. Either is decided, with
-/// a status for each descriptor, or refused in few words.
+/// Reads the bytes as a frame, and also as a message within a valid frame. Either is decided, with a status
+/// for each descriptor, or refused with a short text.
 pub(crate) fn message(bytes: &[u8]) {
     read(Bytes::copy_from_slice(bytes));
     let mut framed = BytesMut::from(&[0][..]);
@@ -41,7 +41,7 @@ fn read(frame: Bytes) {
         Err(refusal) => return check(&refusal),
     };
     let again = message::decode(message::encode(&request), usize::MAX);
-    assert_eq!(again.as_ref(), Ok(&request), "what is understood can be written");
+    assert_eq!(again.as_ref(), Ok(&request), "a decoded message can be encoded");
     thread_local! {
         static SERVER: (Runtime, App<MemoryStore>) = server();
     }
@@ -59,7 +59,7 @@ fn read(frame: Bytes) {
     });
 }
 
-/// Whatever a client has sent, not much of it comes back.
+/// A refusal stays short, however long the client's input was.
 fn check(refusal: &GrpcRefusal) {
     let shown = format!("{refusal:?}");
     assert!(shown.len() < 1_000, "a refusal of {} bytes: {shown}", shown.len());

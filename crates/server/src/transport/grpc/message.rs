@@ -1,4 +1,4 @@
-//! Messages as gRPC frames them: a flag, a length, and then the bytes.
+//! Reads and writes gRPC messages, which are framed by a flag and a length.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
@@ -12,17 +12,18 @@ use super::budget::{BudgetPermit, MessageBudget};
 use super::refusal::{GRPC, GrpcRefusal};
 use crate::RefusalReason;
 
-/// How large a message may be.
+/// How large a message can be.
 #[derive(Clone, Debug)]
 pub(super) struct GrpcMessageBounds {
-    /// One of this size is always read.
+    /// A message up to this size is always read.
     pub(super) small: usize,
-    /// One of this size is read if the budget has room for it.
+    /// A message up to this size is read if the budget has room for it.
     pub(super) large: usize,
     pub(super) budget: MessageBudget,
 }
 
-/// The only message of a call. The loan is for its bytes, in which a decoded message keeps its values.
+/// Reads the only message of a call. Hold the permit as long as the message: the decoded values still
+/// refer to the message's bytes.
 pub(super) async fn read<M: Message + Default>(
     body: &mut Incoming,
     bounds: &GrpcMessageBounds,
@@ -30,12 +31,11 @@ pub(super) async fn read<M: Message + Default>(
     let mut received = GrpcMessageBuffer::default();
     let mut refusal = None;
     while let Some(frame) = body.frame().await {
-        // If it is cut, the stream may be gone, and with it anyone to tell; but nobody is charged for
-        // a call that was given up.
+        // The client may be gone and never receive this refusal, but an abandoned call must not be charged.
         let frame = frame.map_err(|_| GrpcRefusal::malformed(CUT))?;
         let Ok(data) = frame.into_data() else { continue };
-        // The rest of a refused message is received and dropped: some clients lose an answer that
-        // comes before they have sent everything.
+        // Receive and drop the rest of a refused message: some clients lose a response that arrives
+        // before they have sent everything.
         if refusal.is_none()
             && let Err(problem) = received.add(data, bounds)
         {
@@ -48,14 +48,14 @@ pub(super) async fn read<M: Message + Default>(
     }
 }
 
-/// What has come of a body.
+/// The part of a body that has arrived so far.
 #[derive(Default)]
 struct GrpcMessageBuffer {
     first: Bytes,
-    /// With the first part, once there is another.
+    /// The whole body, including `first`, once a second part has arrived.
     all: BytesMut,
     permit: Option<BudgetPermit>,
-    /// How much there is room for, if something was borrowed.
+    /// The length of the whole frame, once memory is reserved for it.
     most: usize,
 }
 
@@ -63,7 +63,7 @@ impl GrpcMessageBuffer {
     fn add(&mut self, data: Bytes, bounds: &GrpcMessageBounds) -> Result<(), GrpcRefusal> {
         let length = self.first.len().max(self.all.len()).saturating_add(data.len());
         if self.first.is_empty() {
-            // Nearly every message arrives in one piece, and is not copied.
+            // Nearly every message arrives in one piece and need not be copied.
             self.first = data;
         } else {
             if self.all.is_empty() {
@@ -81,7 +81,7 @@ impl GrpcMessageBuffer {
         Ok(())
     }
 
-    /// Borrows as much as the message says that it needs.
+    /// Reserves memory for the length that the message's prefix announces.
     fn reserve(&mut self, bounds: &GrpcMessageBounds) -> Result<(), GrpcRefusal> {
         if self.permit.is_some() {
             return Ok(());
@@ -116,7 +116,7 @@ pub(crate) fn decode<M: Message + Default>(
     let &[flag, a, b, c, d, ..] = &bytes[..] else {
         let length = bytes.len();
         return Err(GrpcRefusal::malformed(format!(
-            "{length} bytes: expected one message, after {PREFIX} bytes"
+            "{length} bytes: expected one message, after a prefix of {PREFIX} bytes"
         )));
     };
     let length = u32::from_be_bytes([a, b, c, d]) as usize;
@@ -125,7 +125,7 @@ pub(crate) fn decode<M: Message + Default>(
         0 => {}
         1 => return Err(GrpcRefusal::unimplemented(COMPRESSED)),
         flag => {
-            return Err(GrpcRefusal::malformed(format!("a message with flag {flag}: expected 0")));
+            return Err(GrpcRefusal::malformed(format!("the message has flag {flag}: expected 0")));
         }
     }
     if length > most {
@@ -139,18 +139,18 @@ pub(crate) fn decode<M: Message + Default>(
     M::decode(bytes).map_err(|error| GrpcRefusal::malformed(error.to_string()))
 }
 
-/// A message, ready to be sent.
+/// Encodes a message with its frame.
 pub(crate) fn encode(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(PREFIX.saturating_add(length));
     bytes.put_u8(0);
     bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    // There is room, so this does not fail.
+    // The buffer has room for the message, so this does not fail.
     let _ = message.encode(&mut bytes);
     bytes.freeze()
 }
 
-/// The answer to a call that succeeds.
+/// The response to a call that succeeds.
 pub(super) fn respond(message: &impl Message) -> GrpcResponse {
     let mut response = GrpcResponse::new(GrpcBody::Message(encode(message)));
     response.headers_mut().insert(CONTENT_TYPE, GRPC);
@@ -162,10 +162,11 @@ fn too_large(most: usize) -> GrpcRefusal {
     GrpcRefusal::over_limit(RefusalReason::TooLarge, message)
 }
 
+/// One byte of flags and four bytes of length.
 const PREFIX: usize = 5;
-const CUT: &str = "the message is not complete: expected all of it";
+const CUT: &str = "the message is incomplete: expected all of it";
 const COMPRESSED: &str = "the message is compressed: expected identity";
-const NO_ROOM: &str = "too many large messages at a time: expected smaller ones";
+const NO_ROOM: &str = "too many large messages at the same time: expected smaller ones";
 
 #[cfg(test)]
 mod tests {

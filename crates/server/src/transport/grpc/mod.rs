@@ -1,7 +1,7 @@
 //! Envoy's rate limit service over gRPC, with health and reflection.
 //!
-//! The one call that matters is served below any gRPC library, on hyper's HTTP/2: a message in, a
-//! decision, a message out. The rest, which is asked now and then, is handled by tonic
+//! `ShouldRateLimit` is served directly on hyper's HTTP/2, without a gRPC library: one message in, one
+//! decision, one message out. The other services are called rarely, so tonic handles them
 //! ([`tonic_services`]).
 
 mod activity;
@@ -45,18 +45,18 @@ pub async fn serve<S: Store + 'static>(
     config: ListenerConfig,
     shutdown: impl Future<Output = ()>,
 ) {
-    let door = Arc::new(GrpcListenerContext::new(app, config).await);
+    let context = Arc::new(GrpcListenerContext::new(app, config).await);
     let shutdown = async {
         shutdown.await;
-        door.app.start_draining();
-        door.tonic_services.stop_serving().await;
-        sleep(door.config.drain_delay).await;
-        door.tonic_services.end_watches().await;
+        context.app.start_draining();
+        context.tonic_services.stop_serving().await;
+        sleep(context.config.drain_delay).await;
+        context.tonic_services.end_watches().await;
     };
-    // The delay is above: health watches end after it, and before the connections.
-    let at_once = ListenerConfig { drain_delay: Duration::ZERO, ..door.config.clone() };
-    accept::run(listener, &at_once, shutdown, |stream, seat| {
-        connection::serve(stream, Arc::clone(&door), seat)
+    // `shutdown` already waits for the delay: health watches must end after it, but before the connections.
+    let without_delay = ListenerConfig { drain_delay: Duration::ZERO, ..context.config.clone() };
+    accept::run(listener, &without_delay, shutdown, |stream, seat| {
+        connection::serve(stream, Arc::clone(&context), seat)
     })
     .await;
 }
@@ -67,8 +67,8 @@ struct GrpcListenerContext<S> {
     config: ListenerConfig,
     tonic_services: TonicServices,
     bounds: GrpcMessageBounds,
-    /// For what nobody else would tell the operator.
-    lines: LogThrottle,
+    /// For refusals: Envoy does not report them, so the operator learns of them only from this log.
+    log: LogThrottle,
 }
 
 impl<S: Store> GrpcListenerContext<S> {
@@ -84,12 +84,12 @@ impl<S: Store> GrpcListenerContext<S> {
             config,
             tonic_services: TonicServices::new().await,
             bounds,
-            lines: LogThrottle::new(),
+            log: LogThrottle::new(),
         }
     }
 }
 
-/// Envoy takes 60 KiB of fields from a client, and a field can be part of several descriptors.
+/// Envoy accepts 60 KiB of headers from a client, and a header can be part of several descriptors.
 const MAX_MESSAGE: usize = 1 << 20;
-/// For each worker.
+/// The memory for all large messages of one worker.
 const ALL_LARGE_MESSAGES: usize = 16 << 20;

@@ -1,8 +1,8 @@
-//! Calls that get no decision, and what Envoy is told then.
+//! Refusals: responses to gRPC calls that get no decision.
 //!
-//! Envoy lets a request pass if the answer to its call is an error, unless `failure_mode_deny` says
-//! otherwise. So whatever a client of Envoy can bring about is answered with a message that says
-//! OVER_LIMIT. Errors are left for calls that only a mistake in Envoy's configuration can make.
+//! Envoy lets a request pass if its call fails, unless `failure_mode_deny` is set. So every refusal
+//! that a client of Envoy can cause is a successful call whose message says OVER_LIMIT. gRPC errors are
+//! reserved for calls that only a mistake in Envoy's configuration can cause.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub(crate) struct GrpcRefusal {
     message: String,
 }
 
-/// How a refusal is told.
+/// How a refusal is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GrpcRefusalKind {
     /// OVER_LIMIT, and the call itself succeeds.
@@ -37,7 +37,7 @@ impl GrpcRefusal {
         Self { kind: GrpcRefusalKind::OverLimit(reason), message: message.into() }
     }
 
-    /// A message that cannot be read or makes no sense.
+    /// A message that cannot be decoded or is not valid.
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::over_limit(RefusalReason::Malformed, message)
     }
@@ -47,12 +47,12 @@ impl GrpcRefusal {
         Self::malformed(format!("{field} {problem}: expected {expected}"))
     }
 
-    /// A call that a gRPC client is to make in another way.
+    /// A call that does not exist, or that the client must send in another form.
     pub(super) fn unimplemented(message: impl Into<String>) -> Self {
         Self { kind: GrpcRefusalKind::Unimplemented, message: message.into() }
     }
 
-    /// A request that is not gRPC at all: its client is told so over HTTP.
+    /// The response to a request that is not gRPC at all: an HTTP status.
     pub(super) fn not_grpc() -> GrpcResponse {
         let mut response = GrpcResponse::new(GrpcBody::Empty);
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
@@ -78,7 +78,7 @@ impl GrpcRefusal {
         }
     }
 
-    /// Says why in the metadata, which Envoy's access log can show.
+    /// A denial with the reason in its metadata, which Envoy's access log can show.
     fn as_denial(&self, reason: RefusalReason) -> RateLimitResponse {
         let text = |text: &str| Value { kind: Some(value::Kind::StringValue(text.to_owned())) };
         let fields = [
@@ -103,7 +103,7 @@ impl From<GrpcRefusal> for GrpcResponse {
         headers.insert(CONTENT_TYPE, GRPC);
         headers.insert(GRPC_STATUS, UNIMPLEMENTED.into());
         headers.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        // Encoding leaves only printable ASCII, so this does not fail.
+        // Percent-encoding leaves only printable ASCII, so this does not fail.
         if let Ok(message) = HeaderValue::try_from(percent_encoded(&refusal.message)) {
             headers.insert(GRPC_MESSAGE, message);
         }
@@ -111,7 +111,7 @@ impl From<GrpcRefusal> for GrpcResponse {
     }
 }
 
-/// As gRPC requires it: percent signs, and anything that is not printable ASCII, in hexadecimal.
+/// Encodes percent signs and everything but printable ASCII in hexadecimal, as gRPC requires.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -123,7 +123,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// Enough of a client's text to recognise it by.
+/// The beginning of a client's text, long enough to recognise it.
 pub(super) fn brief(text: &str) -> String {
     match text.char_indices().nth(BRIEF) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
@@ -135,7 +135,7 @@ pub(super) const GRPC: HeaderValue = HeaderValue::from_static("application/grpc"
 pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-/// The code of gRPC for it.
+/// gRPC's status code.
 const UNIMPLEMENTED: u16 = 12;
 const BRIEF: usize = 64;
 

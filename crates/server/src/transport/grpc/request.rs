@@ -1,4 +1,4 @@
-//! From a message to a valid question, or to a refusal that names the field.
+//! Reads a message into valid descriptor requests, or into a refusal that names the field.
 
 use smallvec::SmallVec;
 use tidegate::{AlgorithmKind, Cost, Limit, MAX_COUNT, Plan, Quota, Span};
@@ -9,19 +9,19 @@ use tidegate_wire::envoy::{
 use super::refusal::GrpcRefusal;
 use crate::RefusalReason;
 
-/// What one descriptor asks for.
+/// What one descriptor requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DescriptorRequest {
     pub(super) action: DescriptorAction,
     pub(super) cost: Cost,
-    /// A limit that it brings along.
+    /// A limit that the descriptor itself specifies.
     pub(super) limit: Option<Limit>,
 }
 
-/// What is to be done.
+/// What to do with a descriptor's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DescriptorAction {
-    /// Only look whether anything is left.
+    /// Report what remains, without counting.
     Peek,
     /// Take units.
     Charge,
@@ -31,8 +31,8 @@ pub(super) enum DescriptorAction {
 
 pub(super) type DescriptorRequests = SmallVec<[DescriptorRequest; 4]>;
 
-/// What each descriptor asks for. Values may have any length: the message as a whole is bounded, and
-/// values are hashed, never stored.
+/// Reads what each descriptor requests. Values can have any length: the message as a whole is bounded,
+/// and values are hashed, never stored.
 pub(super) fn read(
     request: &RateLimitRequest,
     may_refund: bool,
@@ -46,7 +46,7 @@ pub(super) fn read(
     }
     let (found, most) = (descriptors.len(), Plan::MAX_CHARGES);
     if found > most {
-        let (found, most) = (format!("has {found} of them"), format!("at most {most}"));
+        let (found, most) = (format!("has {found} items"), format!("at most {most}"));
         return Err(GrpcRefusal::field("descriptors", &found, &most));
     }
     if !may_refund && descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
@@ -69,13 +69,13 @@ impl DescriptorRequest {
             problem: format!("is {hits}"),
             expected: format!("at most {MAX_COUNT}"),
         })?;
-        let kind = match (hits, descriptor.is_negative_hits) {
+        let action = match (hits, descriptor.is_negative_hits) {
             (0, _) => DescriptorAction::Peek,
             (_, true) => DescriptorAction::Refund,
             (_, false) => DescriptorAction::Charge,
         };
         let limit = descriptor.limit.as_ref().map(limit).transpose()?;
-        Ok(Self { action: kind, cost, limit })
+        Ok(Self { action, cost, limit })
     }
 }
 
@@ -85,7 +85,7 @@ fn check_entries(descriptor: &RateLimitDescriptor) -> Result<(), DescriptorFault
         return Err(DescriptorFault::new("entries", "is empty", "at least one"));
     }
     if entries.len() > MAX_ENTRIES {
-        let found = format!("has {} of them", entries.len());
+        let found = format!("has {} items", entries.len());
         return Err(DescriptorFault::new("entries", &found, &format!("at most {MAX_ENTRIES}")));
     }
     for (index, entry) in entries.iter().enumerate() {
@@ -102,7 +102,7 @@ fn check_entries(descriptor: &RateLimitDescriptor) -> Result<(), DescriptorFault
 
 /// Fixed windows, as in envoyproxy/ratelimit files: a month has 30 days, a year 365.
 fn limit(given: &RateLimitOverride) -> Result<Limit, DescriptorFault> {
-    let days = match given.unit() {
+    let window = match given.unit() {
         RateLimitUnit::Second => Span::from_secs(1),
         RateLimitUnit::Minute => Span::from_secs(60),
         RateLimitUnit::Hour => Span::from_secs(3_600),
@@ -118,12 +118,12 @@ fn limit(given: &RateLimitOverride) -> Result<Limit, DescriptorFault> {
             ));
         }
     };
-    Quota::new(given.requests_per_unit.into(), days)
+    Quota::new(given.requests_per_unit.into(), window)
         .and_then(|quota| Limit::new(AlgorithmKind::FixedWindow, &quota))
         .map_err(|error| DescriptorFault::new("limit", &error.to_string(), "a limit"))
 }
 
-/// What is wrong with a descriptor, before it is known which one it is.
+/// What is wrong with a descriptor, without the descriptor's index.
 struct DescriptorFault {
     field: String,
     problem: String,
@@ -143,7 +143,7 @@ impl DescriptorFault {
     }
 }
 
-const NO_REFUNDS: &str = "is_negative_hits is set, and refunds are off: expected serve --allow \
+const NO_REFUNDS: &str = "is_negative_hits is set, but refunds are off: expected serve --allow \
     grpc:refund";
 const MAX_ENTRIES: usize = Plan::MAX_ATTRIBUTES;
 
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn hits_come_from_the_descriptor_else_from_the_request_else_they_are_one() {
-        let wish = |descriptor, hits_addend| {
+        let action_and_cost = |descriptor, hits_addend| {
             let read =
                 read(&RateLimitRequest { hits_addend, ..request(vec![descriptor]) }, true).unwrap();
             (read[0].action, read[0].cost.get())
@@ -175,13 +175,13 @@ mod tests {
             is_negative_hits,
             ..user()
         };
-        assert_eq!(wish(user(), 0), (DescriptorAction::Charge, 1));
-        assert_eq!(wish(user(), 7), (DescriptorAction::Charge, 7));
-        assert_eq!(wish(with(3, false), 7), (DescriptorAction::Charge, 3));
-        assert_eq!(wish(with(0, false), 7), (DescriptorAction::Peek, 0));
-        assert_eq!(wish(with(3, true), 7), (DescriptorAction::Refund, 3));
+        assert_eq!(action_and_cost(user(), 0), (DescriptorAction::Charge, 1));
+        assert_eq!(action_and_cost(user(), 7), (DescriptorAction::Charge, 7));
+        assert_eq!(action_and_cost(with(3, false), 7), (DescriptorAction::Charge, 3));
+        assert_eq!(action_and_cost(with(0, false), 7), (DescriptorAction::Peek, 0));
+        assert_eq!(action_and_cost(with(3, true), 7), (DescriptorAction::Refund, 3));
         let negative = RateLimitDescriptor { is_negative_hits: true, ..user() };
-        assert_eq!(wish(negative, 0), (DescriptorAction::Refund, 1));
+        assert_eq!(action_and_cost(negative, 0), (DescriptorAction::Refund, 1));
     }
 
     #[test]
@@ -192,10 +192,10 @@ mod tests {
         let hits = RateLimitDescriptor { hits_addend: Some(u64::MAX), ..user() };
         for (descriptors, expected) in [
             (vec![], "descriptors is empty: expected at least one"),
-            (vec![user(); 33], "descriptors has 33 of them: expected at most 32"),
+            (vec![user(); 33], "descriptors has 33 items: expected at most 32"),
             (vec![user(), RateLimitDescriptor::default()], "descriptors[1].entries is empty"),
             (vec![RateLimitDescriptor::new([("", "x")])], "descriptors[0].entries[0].key is empty"),
-            (vec![many], "descriptors[0].entries has 65 of them: expected at most 64"),
+            (vec![many], "descriptors[0].entries has 65 items: expected at most 64"),
             (vec![unit], "descriptors[0].limit.unit is 9: expected SECOND"),
             (vec![hits], "descriptors[0].hits_addend is 18446744073709551615"),
         ] {

@@ -1,4 +1,4 @@
-//! From a request's path to its answer.
+//! Routes a gRPC request to its service, with tracing and a deadline.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,89 +17,90 @@ use crate::log::LogLevel;
 use crate::trace::within;
 use crate::{ListenerKind, RefusalReason};
 
-/// Every request is answered, whatever it is.
+/// Answers any request, also an invalid one.
 pub(super) async fn answer<S: Store>(
-    door: &GrpcListenerContext<S>,
+    context: &GrpcListenerContext<S>,
     request: Request<Incoming>,
     call: GrpcCallGuard,
 ) -> GrpcResponse {
     if !is_grpc(&request) {
-        door.app.count_refusal(ListenerKind::Grpc, RefusalReason::Malformed);
+        context.app.count_refusal(ListenerKind::Grpc, RefusalReason::Malformed);
         return GrpcRefusal::not_grpc();
     }
     match request.uri().path() {
-        SHOULD_RATE_LIMIT => answer_traced(door, request).await,
-        path => match door.tonic_services.find(path) {
+        SHOULD_RATE_LIMIT => answer_traced(context, request).await,
+        path => match context.tonic_services.find(path) {
             Some(service) => {
                 service(request).await.map(|body| GrpcBody::Stream { body, _call: call })
             }
             None => {
                 let refusal = GrpcRefusal::unimplemented(format!("no method {:?}", brief(path)));
-                door.app.count_refusal(ListenerKind::Grpc, refusal.reason());
+                context.app.count_refusal(ListenerKind::Grpc, refusal.reason());
                 refusal.into()
             }
         },
     }
 }
 
-/// Decides within a span, if the call is traced.
+/// Answers within a span, if the call is traced.
 async fn answer_traced<S: Store>(
-    door: &GrpcListenerContext<S>,
+    context: &GrpcListenerContext<S>,
     request: Request<Incoming>,
 ) -> GrpcResponse {
-    let mut span = door.app.begin_span(SPAN, request.headers());
-    let decided = within(&mut span, pin!(answer_in_time(door, request))).await;
+    let mut span = context.app.begin_span(SPAN, request.headers());
+    let outcome = within(&mut span, pin!(answer_in_time(context, request))).await;
     if let Some(span) = &mut span {
-        let refusal = decided.as_ref().err();
+        let refusal = outcome.as_ref().err();
         span.text("rpc.system", "grpc");
-        span.number("rpc.grpc.status_code", refusal.map_or(0, |it| it.status().into()));
+        span.number("rpc.grpc.status_code", refusal.map_or(0, |refusal| refusal.status().into()));
         if let Some(refusal) = refusal {
             span.text("tidegate.refused", refusal.reason().name());
             span.mark_failed();
         }
     }
-    door.app.end_span(span);
-    decided.unwrap_or_else(|refusal| refuse(door, refusal))
+    context.app.end_span(span);
+    outcome.unwrap_or_else(|refusal| refuse(context, refusal))
 }
 
-/// Counts a refusal, and logs it now and then: Envoy's client is told nothing of it.
+/// Counts a refusal and logs it, at a limited rate: Envoy does not pass the reason on to its client.
 #[cold]
-fn refuse<S: Store>(door: &GrpcListenerContext<S>, refusal: GrpcRefusal) -> GrpcResponse {
+fn refuse<S: Store>(context: &GrpcListenerContext<S>, refusal: GrpcRefusal) -> GrpcResponse {
     let reason = refusal.reason();
-    door.app.count_refusal(ListenerKind::Grpc, reason);
-    let message = format!("Envoy's question was refused: {}", refusal.message());
-    door.lines.emit(LogLevel::Warn, "grpc_refused", &message, &[("reason", reason.name())]);
+    context.app.count_refusal(ListenerKind::Grpc, reason);
+    let message = format!("Envoy's request was refused: {}", refusal.message());
+    context.log.emit(LogLevel::Warn, "grpc_refused", &message, &[("reason", reason.name())]);
     refusal.into()
 }
 
-/// Within the time that the client gives, if it does, and never forever.
+/// Answers within the client's `grpc-timeout`, and within the listener's own timeout.
 async fn answer_in_time<S: Store>(
-    door: &GrpcListenerContext<S>,
+    context: &GrpcListenerContext<S>,
     request: Request<Incoming>,
 ) -> Result<GrpcResponse, GrpcRefusal> {
     let given = grpc_timeout(request.headers()).unwrap_or(Duration::MAX);
-    let most = given.min(door.config.body_timeout);
+    let most = given.min(context.config.body_timeout);
     let mut body = request.into_body();
-    // Boxed, since hyper moves a call as a whole, and more than once.
-    let deciding = Box::pin(async {
-        let (request, _loan) = message::read(&mut body, &door.bounds).await?;
-        should_rate_limit::answer(&door.app, &door.config, &request).await
+    // Boxed, because hyper moves the future of a call several times.
+    let answering = Box::pin(async {
+        let (request, _permit) = message::read(&mut body, &context.bounds).await?;
+        should_rate_limit::answer(&context.app, &context.config, &request).await
     });
-    let response = timeout(most, deciding).await.unwrap_or_else(|_| {
+    let response = timeout(most, answering).await.unwrap_or_else(|_| {
         let message = format!("no decision within {most:?}");
         Err(GrpcRefusal::over_limit(RefusalReason::Timeout, message))
     })?;
     Ok(message::respond(&response))
 }
 
-/// `application/grpc`, also with a format or parameters, and nothing that merely begins like it.
+/// Whether the content type is `application/grpc`, possibly with a format or parameters. A longer type
+/// that only begins with it, such as `application/grpc-web`, is not.
 fn is_grpc(request: &Request<Incoming>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
     request.method() == Method::POST && matches!(rest, Some([] | [b'+' | b';', ..]))
 }
 
-/// At most eight digits and a unit; anything else is not a deadline.
+/// At most eight digits and a unit, as gRPC specifies. Anything else is ignored.
 fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -118,7 +119,7 @@ fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// As OpenTelemetry names calls.
+/// The span's name, as OpenTelemetry names calls.
 const SPAN: &str = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 

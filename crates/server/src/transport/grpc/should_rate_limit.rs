@@ -1,4 +1,4 @@
-//! `ShouldRateLimit`: descriptors in, a decision out.
+//! `ShouldRateLimit`: the call that decides about descriptors.
 
 use std::borrow::Cow;
 
@@ -18,25 +18,27 @@ pub(super) async fn answer<S: Store>(
     message: &RateLimitRequest,
 ) -> Result<RateLimitResponse, GrpcRefusal> {
     let may_refund = config.rights.permit(Transport::Grpc, ClientRight::Refund);
-    let wishes = request::read(message, may_refund)?;
-    // Once: the whole answer uses one plan, whatever is loaded meanwhile.
+    let requests = request::read(message, may_refund)?;
+    // Load the plan once: the whole response must use one plan, even if another is loaded meanwhile.
     let plan = app.limiter().plan();
-    // A value that is not text still has a counter; those that look alike then share it.
+    // A value that is not UTF-8 still gets a counter. Values whose lossy forms are equal share it.
     let all = || message.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
     let values: SmallVec<[Cow<'_, str>; 4]> =
         all().map(|entry| String::from_utf8_lossy(&entry.value)).collect();
     let entries: SmallVec<[(&str, &str); 4]> =
         all().zip(&values).map(|(entry, value)| (entry.key.as_str(), &**value)).collect();
-    let rules: SmallVec<[Option<Rule>; 4]> =
-        wishes.iter().map(|wish| wish.limit.map(|limit| plan.override_rule(limit))).collect();
+    let rules: SmallVec<[Option<Rule>; 4]> = requests
+        .iter()
+        .map(|request| request.limit.map(|limit| plan.override_rule(limit)))
+        .collect();
     let mut rest = &entries[..];
     let mut descriptors: SmallVec<[Descriptor<'_>; 4]> = SmallVec::new();
-    for ((descriptor, wish), rule) in message.descriptors.iter().zip(&wishes).zip(&rules) {
+    for ((descriptor, request), rule) in message.descriptors.iter().zip(&requests).zip(&rules) {
         let (entries, others) = rest.split_at(descriptor.entries.len().min(rest.len()));
         rest = others;
-        descriptors.push(Descriptor { entries, cost: wish.cost, limit: rule.as_ref() });
+        descriptors.push(Descriptor { entries, cost: request.cost, limit: rule.as_ref() });
     }
-    let owed = plan.descriptor_charges(&message.domain, &descriptors);
-    let settled = decide(app, &owed, &wishes, config.charge_each).await;
-    Ok(answer::envoy_response(&owed, &settled))
+    let charges = plan.descriptor_charges(&message.domain, &descriptors);
+    let decision = decide(app, &charges, &requests, config.charge_each).await;
+    Ok(answer::envoy_response(&charges, &decision))
 }

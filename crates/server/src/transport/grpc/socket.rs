@@ -1,5 +1,4 @@
-//! A connection that reports when its client begins to speak, and when it stops in the middle of a
-//! head.
+//! A gRPC connection's socket, which records reads and heads that arrive in part.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -11,10 +10,10 @@ use super::activity::GrpcActivity;
 use crate::framing::InboundFraming;
 use crate::transport::partial_head::PartialHead;
 
-/// A client that has said something is idle between calls; one that has not is not a client yet.
+/// Wraps a connection's stream and reports what is read to its [`GrpcActivity`] and [`PartialHead`].
 pub(super) struct GrpcSocket<T> {
     inner: T,
-    /// What it has said already.
+    /// Bytes that were read before this socket was created.
     first: Vec<u8>,
     activity: GrpcActivity,
     framing: InboundFraming,
@@ -22,8 +21,13 @@ pub(super) struct GrpcSocket<T> {
 }
 
 impl<T> GrpcSocket<T> {
-    pub(super) fn new(inner: T, first: Vec<u8>, activity: GrpcActivity, half: PartialHead) -> Self {
-        Self { inner, first, activity, framing: InboundFraming::http2(), partial_head: half }
+    pub(super) fn new(
+        inner: T,
+        first: Vec<u8>,
+        activity: GrpcActivity,
+        partial_head: PartialHead,
+    ) -> Self {
+        Self { inner, first, activity, framing: InboundFraming::http2(), partial_head }
     }
 }
 

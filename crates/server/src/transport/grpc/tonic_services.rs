@@ -1,4 +1,4 @@
-//! What is asked now and then: health and reflection, answered by tonic.
+//! Health and reflection, which are called rarely and are served by tonic.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 use tonic_reflection::server::Builder;
 
-/// Services besides the one that decides.
+/// The services besides `ShouldRateLimit`.
 pub(super) struct TonicServices {
     health: HealthReporter,
     services: Vec<(&'static str, BoxedTonicService)>,
@@ -31,7 +31,7 @@ impl TonicServices {
         let check = HealthServer::new(HealthService::from_health_reporter(health.clone()))
             .max_decoding_message_size(MAX_MESSAGE);
         let mut services = vec![boxed(check)];
-        // Our own descriptors are sound; if they were not, there would be no reflection.
+        // Our own descriptors are valid. If they were not, only reflection would be missing.
         if let Ok(reflection) = reflection().build_v1() {
             services.push(boxed(reflection.max_decoding_message_size(MAX_MESSAGE)));
         }
@@ -41,20 +41,21 @@ impl TonicServices {
         Self { health, services }
     }
 
-    /// The service that a path is about.
+    /// The service that a path belongs to.
     pub(super) fn find(&self, path: &str) -> Option<&BoxedTonicService> {
         let (name, _method) = path.strip_prefix('/')?.split_once('/')?;
         self.services.iter().find(|(service, _)| *service == name).map(|(_, service)| service)
     }
 
-    /// Load balancers should no longer send anyone here.
+    /// Reports the server as not serving, so that load balancers stop sending requests.
     pub(super) async fn stop_serving(&self) {
         for service in HEALTHY {
             self.health.set_service_status(service, ServingStatus::NotServing).await;
         }
     }
 
-    /// All watchers have been told: an endless stream would hold up the drain.
+    /// Ends all health watches, which have received the last status: their endless streams would hold
+    /// up the drain.
     pub(super) async fn end_watches(&self) {
         for service in HEALTHY {
             self.health.clone().clear_service_status(service).await;
@@ -75,9 +76,9 @@ where
     T::Future: Send + 'static,
 {
     let call = move |request| -> TonicResponseFuture {
-        let answer = service.clone().call(request);
+        let response = service.clone().call(request);
         Box::pin(async move {
-            match answer.await {
+            match response.await {
                 Ok(response) => response,
                 Err(never) => match never {},
             }
@@ -86,6 +87,6 @@ where
     (T::NAME, Box::new(call))
 }
 
-/// The server as a whole has no name.
+/// The services that health reports. The empty name stands for the whole server.
 const HEALTHY: [&str; 2] = ["", SERVICE];
 const MAX_MESSAGE: usize = 4 << 10;

@@ -1,4 +1,4 @@
-//! `/v1/authz`: whether a request may pass, for a proxy that asks before letting anybody through.
+//! `/v1/authz`: decides whether a proxy should let a request pass.
 
 use std::net::IpAddr;
 use std::sync::Once;
@@ -16,7 +16,8 @@ use super::refusal::{HttpRefusal, with_valid_cost};
 use crate::App;
 use crate::log::{self, LogLevel};
 
-/// 200, or 429 with everything that the client should be told; 400 for an invalid request.
+/// Answers with 200, or with 429 and everything that the client needs to know, or with 400 if the request
+/// is invalid.
 pub(super) async fn answer<S: Store>(
     app: &App<S>,
     peer: Option<IpAddr>,
@@ -24,12 +25,12 @@ pub(super) async fn answer<S: Store>(
 ) -> HttpResponse {
     let plan = app.limiter().plan();
     let client = client(&plan, peer, &head.headers);
-    let owed = match request_charges(&plan, head, client) {
-        Ok(owed) => owed,
+    let charges = match request_charges(&plan, head, client) {
+        Ok(charges) => charges,
         Err(refusal) => return refusal.into(),
     };
-    let decision = app.decide(&owed).await;
-    let answer = RateLimitAnswer::of_charges(&owed, &decision);
+    let decision = app.decide(&charges).await;
+    let answer = RateLimitAnswer::of_charges(&charges, &decision);
     let mut response = if decision.is_allowed() {
         let mut response = HttpResponse::default();
         describe(&answer, response.headers_mut());
@@ -39,12 +40,12 @@ pub(super) async fn answer<S: Store>(
     };
     let headers = response.headers_mut();
     describe_if_configured(&plan, &answer, headers);
-    // Proxies may pass it on: no cache may keep a denial for others.
+    // A proxy can forward this response: no cache may store a denial and serve it to other clients.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// What the request that is asked about owes.
+/// The charges of the original request.
 fn request_charges<'p>(
     plan: &'p Plan,
     head: &Parts,
@@ -54,8 +55,8 @@ fn request_charges<'p>(
     if has_two_cookie_fields(head) && plan.attributes().any(|name| name.contains("cookie")) {
         return Err(RequestFault::twice("header:cookie").into());
     }
-    // To some services what follows two slashes is a host, and a fragment is part of the path. The gateway
-    // forwards neither; a proxy forwards what it got.
+    // Some services read what follows two slashes as a host, and a fragment as part of the path. The gateway
+    // forwards neither, but a proxy forwards what it received.
     let is_odd = |target: &[u8]| target.starts_with(b"//") || target.contains(&b'#');
     let wants_target = |name: &str| name == "path" || name.starts_with("query:");
     if request.target.is_some_and(is_odd) && plan.attributes().any(wants_target) {
@@ -65,9 +66,9 @@ fn request_charges<'p>(
     with_valid_cost(plan.charges(&attributes, Cost::ONE), "")
 }
 
-/// Whether the proxy passes on more than one field of cookies, of which some services read the first alone.
-/// A proxy that asks with the request itself joins them with a comma, as Envoy does. HTTP/2 may spread
-/// cookies over fields; proxies put those together.
+/// Whether the proxy forwards more than one cookie header, of which some services read only the first. A
+/// proxy that sends the request itself, such as Envoy, joins them with a comma. HTTP/2 can split cookies
+/// into several headers, but proxies join those.
 fn has_two_cookie_fields(head: &Parts) -> bool {
     let mut fields = head.headers.get_all(COOKIE).iter();
     let Some(first) = fields.next() else { return false };
@@ -76,7 +77,7 @@ fn has_two_cookie_fields(head: &Parts) -> bool {
     is_joined || head.version < Version::HTTP_2 && fields.next().is_some()
 }
 
-/// Whether a path is ours.
+/// Whether a path is `/v1/authz` or below it.
 pub(super) fn is_authz_path(path: &str) -> bool {
     path_below_authz(path).is_some()
 }
@@ -96,10 +97,10 @@ fn client(plan: &Plan, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAd
 
 fn untrusted_proxy_message(peer: IpAddr) -> String {
     format!(
-        "a proxy at {peer} says X-Forwarded-For, and trusted_proxies does not have it: all who come \
-         through it count as one address"
+        "a proxy at {peer} sends X-Forwarded-For, but trusted_proxies does not list it: all clients \
+         behind it count as one address"
     )
 }
 
-/// Once in the life of a process: the next request would say the same.
+/// Logged once per process: every further request would repeat it.
 static WARNED: Once = Once::new();

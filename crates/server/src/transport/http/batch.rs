@@ -1,4 +1,4 @@
-//! `POST /v1/check/batch`: many questions in, a decision each.
+//! `POST /v1/check/batch`: decides many checks in one request.
 
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -18,12 +18,13 @@ pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> HttpResponse 
         Err(refusal) => return refusal.into(),
     };
     let plan = app.limiter().plan();
-    let owed: Vec<_> =
+    let charges: Vec<_> =
         (0..).zip(checks).map(|(index, check)| request_charges(&plan, check, index)).collect();
-    // All at once: a remote store can then handle them in as few calls as possible.
-    let decisions = join_all(owed.iter().map(|owed| decision(app, owed.as_ref().ok()))).await;
-    let results = owed.iter().zip(&decisions).filter_map(|(owed, decision)| match owed {
-        Ok(owed) => Some(batch_result(owed, decision.as_ref()?)),
+    // All concurrently: a remote store can then handle them in as few calls as possible.
+    let decisions =
+        join_all(charges.iter().map(|charges| decision(app, charges.as_ref().ok()))).await;
+    let results = charges.iter().zip(&decisions).filter_map(|(charges, decision)| match charges {
+        Ok(charges) => Some(batch_result(charges, decision.as_ref()?)),
         Err(refusal) => Some(BatchResult::Refused(refusal.problem())),
     });
     json(StatusCode::OK, JSON, &BatchResponse { results: results.collect() })
@@ -35,14 +36,17 @@ fn request_charges<'p>(
     index: usize,
 ) -> Result<RequestCharges<'p>, HttpRefusal> {
     let question = HttpQuestion::read_check(check.get().as_bytes());
-    let owed = question.and_then(|question| question.request_charges(plan));
-    owed.map_err(|refusal| refusal.within(&format!("checks[{index}]")))
+    let charges = question.and_then(|question| question.request_charges(plan));
+    charges.map_err(|refusal| refusal.within(&format!("checks[{index}]")))
 }
 
-async fn decision<S: Store>(app: &App<S>, owed: Option<&RequestCharges<'_>>) -> Option<Decision> {
-    Some(app.decide(owed?).await)
+async fn decision<S: Store>(
+    app: &App<S>,
+    charges: Option<&RequestCharges<'_>>,
+) -> Option<Decision> {
+    Some(app.decide(charges?).await)
 }
 
-fn batch_result<'a>(owed: &'a RequestCharges<'_>, decision: &'a Decision) -> BatchResult<'a> {
-    BatchResult::Decided(answer_body(&RateLimitAnswer::of_charges(owed, decision)))
+fn batch_result<'a>(charges: &'a RequestCharges<'_>, decision: &'a Decision) -> BatchResult<'a> {
+    BatchResult::Decided(answer_body(&RateLimitAnswer::of_charges(charges, decision)))
 }

@@ -1,4 +1,4 @@
-//! Reading a body within bounds.
+//! Reads a request body, bounded in size and time.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::refusal::HttpRefusal;
 use crate::ListenerConfig;
 
-/// The whole body, or why not.
+/// Reads the whole body, or refuses it.
 pub(crate) async fn read(
     mut body: Incoming,
     config: &ListenerConfig,
@@ -22,16 +22,16 @@ pub(crate) async fn read(
     }
 }
 
-/// Why there is no body.
+/// Why a body could not be read.
 enum HttpBodyError {
     TooLarge,
-    /// It ended before it was complete, or nobody can tell where it ends. Part of a body may read
-    /// like a whole one, so none of it counts.
+    /// The body ended early, or its framing is invalid. Part of a body can be valid JSON too, so none
+    /// of it is used.
     Incomplete,
 }
 
-/// Of a body that is too large, the rest is read and dropped, within reason: a client that is still
-/// writing when the connection closes never sees the answer.
+/// Collects a body of at most `most` bytes. Up to [`DISCARD`] bytes beyond that are read and dropped: a
+/// client that is still writing when the connection closes never sees the response.
 async fn collect(body: &mut Incoming, most: usize) -> Result<Bytes, HttpBodyError> {
     let (mut first, mut rest, mut size) = (Bytes::new(), BytesMut::new(), 0_usize);
     while let Some(frame) = body.frame().await {
@@ -42,7 +42,7 @@ async fn collect(body: &mut Incoming, most: usize) -> Result<Bytes, HttpBodyErro
         } else if size > most {
             rest.clear();
         } else if first.is_empty() {
-            // Nearly every body arrives in one piece, and is not copied.
+            // Nearly every body arrives in one piece and need not be copied.
             first = data;
         } else {
             if rest.is_empty() {
@@ -58,5 +58,5 @@ async fn collect(body: &mut Incoming, most: usize) -> Result<Bytes, HttpBodyErro
     }
 }
 
-const CUT: &str = "the body is not complete: expected all of it, framed as the head says";
+const CUT: &str = "the body is incomplete: expected all of it, framed as the head says";
 const DISCARD: usize = 1 << 20;

@@ -1,21 +1,21 @@
-//! Requests that a page in a browser makes on behalf of somebody who did not mean to.
+//! Detects requests that a web page sends from a browser without its user's intent.
 //!
-//! A browser says where a request comes from: in `Sec-Fetch-Site`, in `Origin`, and for a name that
-//! somebody else has pointed at this machine, in `Host`. Pages cannot change these fields. Programs
-//! do not send the first two.
+//! A browser states the origin of a request in `Sec-Fetch-Site` and `Origin`, and the name that it has
+//! resolved in `Host`, which exposes an attacker's DNS name for this machine. Pages cannot change these
+//! headers. Programs do not send the first two.
 
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Uri};
 
-/// The name by which a client has reached us; in HTTP/2 it comes with the path.
+/// The host that a request is for. In HTTP/2 it is part of the URI.
 pub(crate) fn host<'h>(uri: &'h Uri, headers: &'h HeaderMap) -> Option<&'h str> {
-    // A name that is not text is one that we do not know.
+    // A host that is not text becomes an empty one, which is never trusted.
     let field = || headers.get(HOST).map(|host| host.to_str().unwrap_or_default());
     uri.authority().map(Authority::as_str).or_else(field)
 }
 
-/// Whether a page that is not ours has made this request.
+/// Whether a page of another site has sent this request.
 pub(crate) fn is_cross_site(headers: &HeaderMap, host: Option<&str>) -> bool {
     let is_ours = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
     !headers.get_all("sec-fetch-site").iter().all(is_ours)
@@ -28,16 +28,16 @@ fn is_origin_of(origin: &HeaderValue, host: Option<&str>) -> bool {
     origin.zip(host).is_some_and(|((_, name), host)| name.eq_ignore_ascii_case(host))
 }
 
-/// Whether this is a name of the machine itself. A name that an attacker's DNS points at us is not:
-/// a browser would send that name.
+/// Whether this host is a name of the machine itself. A name that an attacker's DNS resolves to this
+/// machine is not: the browser sends that name.
 pub(crate) fn is_loopback_host(host: &str) -> bool {
     let name = host_name(host);
     name.eq_ignore_ascii_case("localhost")
         || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
 }
 
-/// Whether nobody's DNS can have made this name lead here: the names of the machine, addresses, and
-/// the names that an operator has listed.
+/// Whether an attacker's DNS cannot be the reason that this host leads here: true for the names of the
+/// machine, for addresses, and for the names that the operator has listed.
 pub(super) fn is_trusted_host(host: &str, listed: &[String]) -> bool {
     let name = host_name(host);
     is_loopback_host(host)
@@ -45,13 +45,13 @@ pub(super) fn is_trusted_host(host: &str, listed: &[String]) -> bool {
         || listed.iter().any(|listed| listed.eq_ignore_ascii_case(name))
 }
 
-/// The same for the two names that nearly everybody uses, at a glance.
+/// A fast check for the two names that nearly all clients use. Such a host is always trusted.
 pub(super) fn is_plain_loopback(host: &[u8]) -> bool {
     let rest = host.strip_prefix(b"127.0.0.1").or_else(|| host.strip_prefix(b"localhost"));
     matches!(rest, Some([] | [b':', ..]))
 }
 
-/// Without the port.
+/// The host without its port.
 fn host_name(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

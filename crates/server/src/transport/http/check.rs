@@ -1,4 +1,4 @@
-//! `POST /v1/check`: a question in, a decision out.
+//! `POST /v1/check`: decides one check.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
@@ -11,15 +11,15 @@ use super::request::HttpQuestion;
 use crate::App;
 
 pub(super) async fn answer<S: Store>(app: &App<S>, body: &[u8]) -> HttpResponse {
-    // Once: the whole answer uses one plan, whatever is loaded meanwhile.
+    // Load the plan once: the whole response must use one plan, even if another is loaded meanwhile.
     let plan = app.limiter().plan();
     match request_charges(&plan, body) {
-        Ok(owed) => respond(app, &plan, &owed).await,
+        Ok(charges) => respond(app, &plan, &charges).await,
         Err(refusal) => refusal.into(),
     }
 }
 
-/// What the subject of a body owes.
+/// The charges of a check's body.
 pub(super) fn request_charges<'p>(
     plan: &'p Plan,
     body: &[u8],
@@ -27,17 +27,17 @@ pub(super) fn request_charges<'p>(
     HttpQuestion::read_check(body).and_then(|question| question.request_charges(plan))
 }
 
-/// Decides, and responds.
+/// Decides and answers.
 pub(super) async fn respond<S: Store>(
     app: &App<S>,
     plan: &Plan,
-    owed: &RequestCharges<'_>,
+    charges: &RequestCharges<'_>,
 ) -> HttpResponse {
-    let decision = app.decide(owed).await;
-    response(plan, &RateLimitAnswer::of_charges(owed, &decision))
+    let decision = app.decide(charges).await;
+    response(plan, &RateLimitAnswer::of_charges(charges, &decision))
 }
 
-/// A decision as a response.
+/// The response for a decision.
 pub(super) fn response(plan: &Plan, answer: &RateLimitAnswer<'_, '_>) -> HttpResponse {
     let mut response = if answer.decision().is_allowed() {
         let mut response = HttpResponse::new(allowed_body(answer));
@@ -51,7 +51,7 @@ pub(super) fn response(plan: &Plan, answer: &RateLimitAnswer<'_, '_>) -> HttpRes
     response
 }
 
-/// The optional headers.
+/// Adds the legacy headers if they are configured.
 pub(super) fn describe_if_configured(
     plan: &Plan,
     answer: &RateLimitAnswer<'_, '_>,

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last.
+//! Serves one HTTP connection, from its first byte to its last.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -23,19 +23,19 @@ use crate::idle::{IdleEnd, close_idle, close_idle_http2, wait_idle};
 use crate::seats::{GRACE, QUIET, Seat};
 use crate::{ClientStream, ListenerConfig, RefusalReason, StreamPeer};
 
-/// What answers the requests on connections.
+/// Answers the requests on connections.
 pub(crate) trait HttpResponder: Send + Sync + 'static {
-    /// Every request is answered, whatever it is.
+    /// Answers any request, also an invalid one.
     fn answer(
         &self,
         peer: &StreamPeer,
         request: Request<Incoming>,
     ) -> impl Future<Output = HttpResponse> + Send;
 
-    /// hyper has refused a request that nobody can read.
+    /// Counts a request that hyper could not read and has refused.
     fn count_unreadable(&self, _: RefusalReason) {}
 
-    /// Answers what needs no hyper.
+    /// Answers requests without hyper, as far as that is possible.
     fn answer_without_hyper(
         &self,
         _: &mut HttpConnection,
@@ -46,39 +46,39 @@ pub(crate) trait HttpResponder: Send + Sync + 'static {
 
 /// What the requests on a connection share.
 struct HttpSession<A> {
-    answers: Arc<A>,
+    responder: Arc<A>,
     peer: StreamPeer,
     progress: HttpProgress,
 }
 
-/// A connection on which something is under way.
+/// A connection on which something is in progress.
 pub(crate) struct HttpConnection {
     pub(super) stream: ClientStream,
-    /// What was read from it and is still to be answered.
+    /// Bytes that were read from the stream and are not answered yet.
     pub(super) unread: Vec<u8>,
-    /// Whether an HTTP/1 request was answered: no other version follows.
+    /// Whether an HTTP/1 request was answered: then no other version can follow.
     pub(super) is_http1: bool,
     pub(super) progress: HttpProgress,
     pub(super) timer: HttpConnectionTimer,
 }
 
-/// How a connection goes on after what could be answered without hyper.
+/// How a connection continues after the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FastPathOutcome {
     /// With hyper.
     Hyper,
-    /// At rest: everything is answered, and the client is silent.
+    /// At rest: everything is answered, and the client is idle.
     Rest,
-    /// Not at all: the client takes too long, or is gone.
+    /// Not at all: the client takes too long, or has left.
     Closed,
 }
 
 /// Answers requests until the client leaves, takes too long, or the server closes.
 ///
-/// Buffers, timers and hyper are there while something is under way, and gone while the client is silent.
+/// Buffers, timers and hyper exist only while something is in progress, not while the client is idle.
 pub(crate) async fn serve<A: HttpResponder>(
     mut stream: ClientStream,
-    answers: Arc<A>,
+    responder: Arc<A>,
     config: Arc<ListenerConfig>,
     mut seat: Seat,
 ) {
@@ -89,13 +89,13 @@ pub(crate) async fn serve<A: HttpResponder>(
         let Some(unread) = wait_for_bytes(&mut stream, &mut seat, from, until).await else {
             return close_idle(stream).await;
         };
-        // The first head has as much time as the connection had.
+        // The first head shares the timeout of the new connection.
         let due = if is_http1 { Instant::now() + config.header_timeout } else { until };
         let progress = HttpProgress::new(seat.work());
-        let watch = HttpConnectionTimer::new(progress.clone(), &config, seat, due);
-        let connection = HttpConnection { stream, unread, is_http1, progress, timer: watch };
-        match Box::pin(connection.serve(Arc::clone(&answers), &config)).await {
-            Some(silent) => (stream, seat, from) = silent,
+        let timer = HttpConnectionTimer::new(progress.clone(), &config, seat, due);
+        let connection = HttpConnection { stream, unread, is_http1, progress, timer };
+        match Box::pin(connection.serve(Arc::clone(&responder), &config)).await {
+            Some(idle) => (stream, seat, from) = idle,
             None => return,
         }
         is_http1 = true;
@@ -103,7 +103,7 @@ pub(crate) async fn serve<A: HttpResponder>(
     }
 }
 
-/// What comes next; `None` if that is nothing.
+/// Waits for the next bytes; `None` if the connection ends without any.
 async fn wait_for_bytes(
     stream: &mut ClientStream,
     seat: &mut Seat,
@@ -113,7 +113,7 @@ async fn wait_for_bytes(
     loop {
         match wait_idle(stream, seat, from, until).await {
             IdleEnd::Received(bytes) => return Some(bytes),
-            // A request may be on its way.
+            // A request can already be on its way.
             IdleEnd::ServerClosing => until = Instant::now() + CLOSING_GRACE,
             IdleEnd::Closed => return None,
         }
@@ -121,15 +121,15 @@ async fn wait_for_bytes(
 }
 
 impl HttpConnection {
-    /// Answers what comes until there is a pause. Then there are the stream and the seat, and from when
-    /// on they are at rest.
+    /// Answers requests until the client is idle. Then returns the stream, the seat, and the time since
+    /// which the connection has been at rest.
     async fn serve<A: HttpResponder>(
         mut self,
-        answers: Arc<A>,
+        responder: Arc<A>,
         config: &ListenerConfig,
     ) -> Option<(ClientStream, Seat, Instant)> {
-        match answers.answer_without_hyper(&mut self).await {
-            FastPathOutcome::Hyper => self.serve_with_hyper(answers, config).await,
+        match responder.answer_without_hyper(&mut self).await {
+            FastPathOutcome::Hyper => self.serve_with_hyper(responder, config).await,
             FastPathOutcome::Rest => Some((self.stream, self.timer.seat, self.timer.rests_from)),
             FastPathOutcome::Closed => None,
         }
@@ -137,24 +137,24 @@ impl HttpConnection {
 
     async fn serve_with_hyper<A: HttpResponder>(
         self,
-        answers: Arc<A>,
+        responder: Arc<A>,
         config: &ListenerConfig,
     ) -> Option<(ClientStream, Seat, Instant)> {
-        let Self { stream, unread, is_http1, progress, timer: mut watch } = self;
+        let Self { stream, unread, is_http1, progress, mut timer } = self;
         let peer = stream.peer().clone();
         let wire = HttpWire::new(stream, unread, progress.clone());
         let io = TokioIo::new(wire.other_end());
-        let refused = Arc::clone(&answers);
-        let broken = move |error: &hyper::Error| {
+        let counter = Arc::clone(&responder);
+        let count_unreadable = move |error: &hyper::Error| {
             if error.is_parse_too_large() {
-                refused.count_unreadable(RefusalReason::TooLarge);
+                counter.count_unreadable(RefusalReason::TooLarge);
             } else if error.is_parse() {
-                refused.count_unreadable(RefusalReason::Malformed);
+                counter.count_unreadable(RefusalReason::Malformed);
             }
         };
-        let session = Arc::new(HttpSession { answers, peer, progress: progress.clone() });
+        let session = Arc::new(HttpSession { responder, peer, progress: progress.clone() });
         let service = service_fn(move |request| {
-            // Not when the answer is first polled: with HTTP/2 that is later, in a task of its own.
+            // Here rather than in the future: with HTTP/2 that is first polled later, in another task.
             let (session, answering) = (Arc::clone(&session), session.progress.begin_answer());
             async move {
                 let response = session.answer(request).await.map(Full::new);
@@ -164,19 +164,19 @@ impl HttpConnection {
         });
         let version = match is_http1 {
             true => Some(Version::HTTP_11),
-            false => version(&wire, &mut watch).await,
+            false => version(&wire, &mut timer).await,
         };
         let end = match version {
             None => HttpConnectionEnd::Broken,
             Some(Version::HTTP_2) => {
                 let connection = pin!(http2(config).serve_connection(io, service));
-                let goodbye = http2::Connection::graceful_shutdown;
-                drive(connection, &wire, &mut watch, Some(goodbye), &broken).await
+                let announce_close = http2::Connection::graceful_shutdown;
+                drive(connection, &wire, &mut timer, Some(announce_close), &count_unreadable).await
             }
-            // Nothing has to be said at the end: the last answer says that it is the last.
+            // HTTP/1 has no close frame: the last response announces the close with `connection: close`.
             Some(_) => {
                 let connection = pin!(http1(config).serve_connection(io, service));
-                drive(connection, &wire, &mut watch, None, &broken).await
+                drive(connection, &wire, &mut timer, None, &count_unreadable).await
             }
         };
         match end {
@@ -186,11 +186,11 @@ impl HttpConnection {
             }
             HttpConnectionEnd::Rest => {
                 let (stream, _) = wire.into_stream()?;
-                return Some((stream, watch.seat, watch.rests_from));
+                return Some((stream, timer.seat, timer.rests_from));
             }
             HttpConnectionEnd::YieldSeat => match wire.into_stream()? {
                 (stream, true) => close_idle_http2(stream, progress.last_stream()).await,
-                // The client does not read, and is in the middle of something.
+                // The client does not read its responses: a close frame would not arrive either.
                 (stream, false) => drop(stream),
             },
         }
@@ -201,7 +201,7 @@ impl HttpConnection {
 impl<A: HttpResponder> HttpSession<A> {
     async fn answer(&self, request: Request<Incoming>) -> HttpResponse {
         let version = request.version();
-        let mut response = self.answers.answer(&self.peer, request).await;
+        let mut response = self.responder.answer(&self.peer, request).await;
         if self.progress.is_closing() && version != Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -209,16 +209,16 @@ impl<A: HttpResponder> HttpSession<A> {
     }
 }
 
-/// Which version of HTTP is spoken, if that is clear in time.
+/// The version of HTTP that the client uses, if that is clear in time.
 async fn version(
     wire: &HttpWire<ClientStream>,
-    watch: &mut HttpConnectionTimer,
+    timer: &mut HttpConnectionTimer,
 ) -> Option<Version> {
     poll_fn(|cx| {
-        watch.should_close(cx);
+        timer.should_close(cx);
         match wire.poll_version(cx) {
             Poll::Ready(version) => Poll::Ready(version),
-            Poll::Pending => watch.poll_action(cx).map(|_| None),
+            Poll::Pending => timer.poll_action(cx).map(|_| None),
         }
     })
     .await
@@ -227,50 +227,51 @@ async fn version(
 /// How hyper's part of a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HttpConnectionEnd {
-    /// Everything was said.
+    /// Everything was answered and sent.
     Orderly,
-    /// The client broke off, or took too long.
+    /// The client disconnected, or took too long.
     Broken,
-    /// HTTP/1: everything was answered, and the client is silent.
+    /// HTTP/1: everything was answered, and the client is idle.
     Rest,
-    /// HTTP/2: the same, and somebody else needs its seat.
+    /// HTTP/2: everything was answered, and another client needs the seat.
     YieldSeat,
 }
 
-/// Drives a connection to its end. `goodbye` tells the client that it should leave.
+/// Drives a connection to its end. `announce_close` sends the client a notice that the connection closes.
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     wire: &HttpWire<ClientStream>,
-    watch: &mut HttpConnectionTimer,
-    mut goodbye: Option<fn(Pin<&mut C>)>,
-    broken: &(dyn Fn(&hyper::Error) + Sync),
+    timer: &mut HttpConnectionTimer,
+    mut announce_close: Option<fn(Pin<&mut C>)>,
+    count_unreadable: &(dyn Fn(&hyper::Error) + Sync),
 ) -> HttpConnectionEnd {
     let mut is_done = false;
     // By hand rather than with `select!`: the order matters.
     poll_fn(|cx| {
-        // So that answers say so.
-        watch.should_close(cx);
+        // First, so that responses announce the close.
+        timer.should_close(cx);
         loop {
-            // An error is a client that broke off or broke the protocol; hyper has answered it.
+            // An error means that the client disconnected or violated the protocol. hyper has already
+            // answered it.
             if !is_done && let Poll::Ready(outcome) = connection.as_mut().poll(cx) {
                 is_done = true;
-                let _ = outcome.inspect_err(broken);
+                let _ = outcome.inspect_err(count_unreadable);
             }
             match wire.poll_send(cx) {
                 Poll::Ready(Err(_)) => return Poll::Ready(HttpConnectionEnd::Broken),
                 Poll::Ready(Ok(())) if is_done => return Poll::Ready(HttpConnectionEnd::Orderly),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
-            let due = watch.poll_action(cx);
-            // Not before: hyper would end at once, and what the client has asked is still unread.
+            let action = timer.poll_action(cx);
+            // Not before polling the connection: hyper would end immediately and leave requests unread.
             if !is_done
-                && watch.is_closing()
-                && let Some(goodbye) = goodbye.take()
+                && timer.is_closing()
+                && let Some(announce_close) = announce_close.take()
             {
-                goodbye(connection.as_mut());
+                announce_close(connection.as_mut());
                 continue;
             }
-            match ready!(due) {
+            match ready!(action) {
                 HttpTimerAction::Rest if !is_done && wire.is_between_requests() => {
                     return Poll::Ready(HttpConnectionEnd::Rest);
                 }
@@ -280,11 +281,11 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 }
                 HttpTimerAction::YieldSeat | HttpTimerAction::Close => {}
             }
-            match goodbye.take().filter(|_| !is_done) {
+            match announce_close.take().filter(|_| !is_done) {
                 None => return Poll::Ready(HttpConnectionEnd::Broken),
-                Some(goodbye) => goodbye(connection.as_mut()),
+                Some(announce_close) => announce_close(connection.as_mut()),
             }
-            watch.close();
+            timer.close();
         }
     })
     .await
@@ -295,12 +296,12 @@ fn http1(config: &ListenerConfig) -> http1::Builder {
     // Not `pipeline_flush`: it withholds an answer while any byte of another request is unread,
     // never sends hyper's own 400 and 431, and lifts the bound on what waits to be written.
     builder
-        // A client that has finished sending still waits for the answers.
+        // A client that has finished sending still waits for its responses.
         .half_close(true)
-        // See `watch`, which distinguishes a slow head from an idle connection.
+        // `HttpConnectionTimer` does this instead: it distinguishes a slow head from an idle connection.
         .header_read_timeout(None)
         .max_header_size(config.max_head)
-        // What one connection can make us hold. hyper refuses less than 8 KiB.
+        // Bounds the memory of a connection. hyper panics on less than 8 KiB.
         .max_buf_size(config.max_head.saturating_add(config.max_body).max(8 << 10));
     builder
 }
@@ -312,14 +313,14 @@ fn http2(config: &ListenerConfig) -> http2::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(config.max_streams)
         .max_header_list_size(size(config.max_head))
-        // Requests that are cancelled as fast as they are made, or that break the protocol.
+        // Bounds requests that are cancelled as fast as they are sent, or that violate the protocol.
         .max_pending_accept_reset_streams(MAX_RESETS)
         .max_local_error_reset_streams(MAX_ERRORS)
-        // One body fits at once; anything beyond that is read as it is dealt with.
+        // One body fits into the window; anything beyond that is read as it is consumed.
         .initial_stream_window_size(size(config.max_body).max(MIN_WINDOW))
         .initial_connection_window_size(size(config.max_body).max(CONNECTION_WINDOW))
         .max_send_buf_size(SEND_BUFFER)
-        // Detects clients that are gone without a word.
+        // Detects clients that are gone without closing the connection.
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(config.header_timeout);
     builder
@@ -327,10 +328,10 @@ fn http2(config: &ListenerConfig) -> http2::Builder<TokioExecutor> {
 
 const MAX_RESETS: usize = 20;
 const MAX_ERRORS: usize = 100;
-/// The protocol's own.
+/// The protocol's initial window.
 const MIN_WINDOW: u32 = 65_535;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const SEND_BUFFER: usize = 64 << 10;
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// How long a client may take to notice that everything has been said.
+/// How long a client can take to close its side after the last response.
 const LINGER: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What is wrong with a body. Slow, and only used for refused requests.
+//! Finds out what is wrong with a body that could not be read. Slow, and used only for refusals.
 
 use serde_json::{Map, Value};
 use tidegate::MAX_COUNT;
@@ -38,7 +38,7 @@ pub(super) fn diagnose_batch(body: &[u8], error: &serde_json::Error) -> HttpRefu
     })
 }
 
-/// Keys are hashed, never stored: this bounds time, not memory.
+/// Checks a key's length. Keys are hashed, never stored: this bounds time, not memory.
 pub(super) fn bounded(value: &[u8], member: impl FnOnce() -> String) -> Result<(), HttpRefusal> {
     match value.len() {
         0..=MAX_KEY => Ok(()),
@@ -87,7 +87,7 @@ fn fault(name: &str, value: &Value, units: &str) -> Option<HttpRefusal> {
     }
 }
 
-/// One that is written as 3.0 is fine too.
+/// A count that is written as 3.0 is valid too.
 fn is_count(number: f64) -> bool {
     number.fract() == 0.0 && (0.0..=MAX_COUNT as f64).contains(&number)
 }
@@ -97,11 +97,11 @@ pub(crate) fn unknown_member(name: &str, expected: &str) -> HttpRefusal {
     HttpRefusal::invalid(Some(&name), format!("`{name}` is unknown: expected {expected}"))
 }
 
-/// Every member is right on its own: one occurs twice.
+/// The refusal if each member is valid on its own, so one of them must occur twice.
 pub(crate) fn unnamed_fault(error: &serde_json::Error, expected: &str) -> HttpRefusal {
     let text = error.to_string();
     let member = text.strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`'));
-    // It may be the first of the two that is wrong, and then the text quotes it.
+    // The first of the two can be the invalid one. Then the text quotes it, so the text can be long.
     let (what, line, column) = (brief(&text), error.line(), error.column());
     let place =
         if what == text { String::new() } else { format!(" at line {line} column {column}") };

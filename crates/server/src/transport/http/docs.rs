@@ -1,4 +1,4 @@
-//! The OpenAPI document, and a page that shows it.
+//! Serves the OpenAPI document, and a page that shows it.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use http::header::{
 
 use super::HttpResponse;
 
-/// What is at a path, if it is one of ours.
+/// The file at a path; `None` if the path is not part of the documentation.
 pub(super) fn answer(path: &str) -> Option<HttpResponse> {
     let (kind, text) = match path {
         "/openapi.json" => ("application/json", OPENAPI.clone()),
@@ -37,9 +37,9 @@ fn fixed(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-/// The same for the whole life of a server.
+/// Generated once: it does not change while the process runs.
 static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| tidegate_wire::openapi().into());
 
-/// The page loads nothing from elsewhere, and nobody can frame it.
+/// The page loads nothing from other origins, and other pages cannot embed it.
 const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

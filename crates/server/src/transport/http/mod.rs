@@ -1,4 +1,4 @@
-//! HTTP/1.1 and HTTP/2 with JSON bodies.
+//! The HTTP transport: HTTP/1.1 and HTTP/2 with JSON bodies.
 
 mod authz;
 mod batch;
@@ -43,22 +43,23 @@ pub async fn serve<S: Store + 'static>(
 ) {
     let (listener, config) = (listener.into(), Arc::new(config));
     let is_local = listener.is_on_loopback();
-    let door = Arc::new(HttpListenerContext { app, config: Arc::clone(&config), is_local });
+    let context = Arc::new(HttpListenerContext { app, config: Arc::clone(&config), is_local });
     let shutdown = async {
         shutdown.await;
-        door.app.start_draining();
+        context.app.start_draining();
     };
     accept::run(listener, &config, shutdown, |stream, seat| {
-        connection::serve(stream, Arc::clone(&door), Arc::clone(&config), seat)
+        connection::serve(stream, Arc::clone(&context), Arc::clone(&config), seat)
     })
     .await;
 }
 
-/// For everybody.
+/// What the connections of a listener share.
 struct HttpListenerContext<S> {
     app: Arc<App<S>>,
     config: Arc<ListenerConfig>,
-    /// Whether only programs on this machine can reach it, and pages in its browsers.
+    /// Whether the listener is on a loopback address: only programs on this machine can reach it, and
+    /// pages in this machine's browsers.
     is_local: bool,
 }
 

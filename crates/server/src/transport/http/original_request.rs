@@ -1,4 +1,4 @@
-//! The request that a proxy asks about, from what the proxy says about it.
+//! Reconstructs the original request from the headers of a proxy's `/v1/authz` request.
 
 use std::net::IpAddr;
 
@@ -10,21 +10,24 @@ use tidegate_http::{HttpRequest, RequestFault, RequestHost};
 
 use super::refusal::HttpRefusal;
 
-/// Where proxies ask.
+/// The path of the requests that proxies send.
 const AUTHZ_PATH: &str = "/v1/authz";
 
-/// What a path has below ours: nothing, or a path.
+/// The part of a path below [`AUTHZ_PATH`]: empty, or a path. `None` if the path is not below it.
 pub(super) fn path_below_authz(path: &str) -> Option<&str> {
     path.strip_prefix(AUTHZ_PATH).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Proxies say it in one of three ways: by `X-Forwarded-*` (Traefik, Caddy), by `X-Original-*`
-/// (nginx), or by asking with the request itself, at its own path below ours (Envoy).
+/// Reads the original request.
 ///
-/// Most pass on whatever else the client has sent. So a client may send the fields of another
-/// proxy's way beside those of its own proxy: where two ways differ in anything, nobody can tell
-/// which is the proxy's, and the request is refused. A way that leaves something out differs from
-/// one that says it: otherwise a client could take away the method that a policy asks for.
+/// Proxies describe it in one of three ways: in `X-Forwarded-*` headers (Traefik, Caddy), in
+/// `X-Original-*` headers (nginx), or by sending the request itself, with its own path below
+/// [`AUTHZ_PATH`] (Envoy).
+///
+/// Most proxies also forward all other headers of the client. So a client can add the headers of another
+/// proxy's way to those of its own proxy. If two ways differ in anything, the proxy's way cannot be
+/// identified, and the request is refused. A missing value differs from a present one: otherwise a client
+/// could remove the method that a policy depends on.
 pub(super) fn original_request(
     head: &Parts,
     client: Option<IpAddr>,
@@ -40,19 +43,19 @@ pub(super) fn original_request(
         original_head(headers, "x-original-url")?,
     ];
     let mut ways = ways.into_iter().flatten();
-    // Of whoever asks without any of them nothing is known but the address and the fields.
-    let said = ways.next().unwrap_or_default();
-    if ways.any(|other| other != said) {
+    // Without any of these headers, only the client's address and the other headers are known.
+    let original = ways.next().unwrap_or_default();
+    if ways.any(|other| other != original) {
         return Err(contradiction(
-            "X-Forwarded-Uri, X-Original-URI and X-Original-URL, with the methods, hosts and \
-             schemes that go with them,",
+            "X-Forwarded-Uri, X-Original-URI and X-Original-URL, or in the methods, hosts and \
+             schemes that go with them",
         ));
     }
-    let OriginalHead { method, scheme, host, target } = said;
+    let OriginalHead { method, scheme, host, target } = original;
     Ok(HttpRequest { method, scheme, host, target, client, headers, rules })
 }
 
-/// All that one way says about a request.
+/// The original request's head, as one of the ways describes it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct OriginalHead<'h> {
     method: Option<&'h [u8]>,
@@ -86,7 +89,7 @@ fn original_head<'h>(
     }))
 }
 
-/// The request that we got is the request that is asked about, but for the path.
+/// The received request is the original one, except for the prefix of its path.
 fn request_itself(
     head: &Parts,
     client: Option<IpAddr>,
@@ -108,7 +111,8 @@ fn request_itself(
     })
 }
 
-/// The one value of a header. Two that differ are the proxy's and the client's, in whatever order.
+/// The only value of a header. Two different values are refused: one is the proxy's and one the
+/// client's, in an unknown order.
 fn single_value<'h>(
     headers: &'h HeaderMap,
     name: &'static str,
@@ -122,11 +126,12 @@ fn single_value<'h>(
 }
 
 fn contradiction(names: &str) -> HttpRefusal {
-    let detail = format!("{names} contradict themselves: expected only what the proxy says");
+    let detail =
+        format!("contradictory values in {names}: expected only those that the proxy sets");
     HttpRefusal::invalid(None, detail)
 }
 
-/// A path with its query, and what may stand before it.
+/// A path with its query, and optionally the scheme and host before it.
 #[derive(Clone, Copy)]
 struct OriginalUrl<'a> {
     scheme: Option<&'a [u8]>,
@@ -193,10 +198,10 @@ mod tests {
 
     #[test]
     fn fields_of_another_proxys_way_change_nothing() {
-        // Where the path is the request's own, no field says otherwise.
+        // If the request itself has the original path, headers do not override it.
         let spoofed = [("host", "x"), ("x-forwarded-uri", "/b"), ("x-original-method", "GET")];
         assert_eq!(seen("/v1/authz/a", &spoofed), expected(["PUT", "x", "/a"]));
-        // The method goes with the path, or it is nobody's.
+        // A method counts only together with the path of the same way.
         let spoofed = [("x-original-uri", "/a"), ("x-forwarded-method", "GET")];
         assert_eq!(seen("/v1/authz", &spoofed), expected(["", "", "/a"]));
     }
@@ -218,7 +223,7 @@ mod tests {
 
     #[test]
     fn whoever_adds_another_way_takes_nothing_away() {
-        // What nginx says in our example, and what a client adds with the same target.
+        // The headers of our nginx example, and what a client adds with the same target.
         let nginx = [("host", "x"), ("x-original-method", "POST"), ("x-original-uri", "/a")];
         for added in [
             &[("x-forwarded-uri", "/a")][..],
@@ -253,7 +258,7 @@ mod tests {
         let head = head("/v1/authz", fields);
         let refusal =
             original_request(&head, None, RequestRules::default()).unwrap_err().to_string();
-        assert!(refusal.contains("contradict themselves"), "{fields:?}: {refusal}");
+        assert!(refusal.contains("contradictory values"), "{fields:?}: {refusal}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Refusals: requests that are answered with what is wrong with them.
+//! Refusals: responses that say what is wrong with a request.
 
 use std::fmt;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl HttpRefusal {
         self.status
     }
 
-    /// An invalid body, because of `member` if it is known.
+    /// A 400 for an invalid request. `member` is the member at fault, if it is known.
     pub(crate) fn invalid(member: Option<&str>, detail: impl Into<String>) -> Self {
         let member = member.map(str::to_owned);
         Self { member, ..Self::new(StatusCode::BAD_REQUEST, detail) }
@@ -46,7 +46,7 @@ impl HttpRefusal {
         Self { member, policies: Some(policies), ..Self::new(StatusCode::NOT_FOUND, detail) }
     }
 
-    /// A key alone means nothing to a policy that has several attributes, or none.
+    /// A refusal of `key` for a policy whose key has several attributes, or none.
     pub(crate) fn not_one_key(policy: &str, key: &[&str]) -> Self {
         let attributes = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
         let detail = format!(
@@ -78,13 +78,13 @@ impl HttpRefusal {
     pub(crate) fn timeout(after: Duration) -> Self {
         Self::new(
             StatusCode::REQUEST_TIMEOUT,
-            format!("the body is not complete: expected all of it within {after:?}"),
+            format!("the body is incomplete: expected all of it within {after:?}"),
         )
     }
 }
 
 impl HttpRefusal {
-    /// The same for part of a larger body: the member at fault is within `place`.
+    /// The same refusal for part of a larger body: the member at fault is within `place`.
     pub(super) fn within(self, place: &str) -> Self {
         let member = match self.member {
             Some(member) => format!("{place}.{member}"),
@@ -128,19 +128,19 @@ impl From<HttpRefusal> for HttpResponse {
     }
 }
 
-/// What is owed, unless an attribute that should give the cost does not. `within` is where the
-/// client has sent it.
+/// Returns the charges, unless an attribute that determines the cost is invalid. `within` is the prefix
+/// of that attribute's name in the client's request.
 pub(crate) fn with_valid_cost<'p>(
-    owed: RequestCharges<'p>,
+    charges: RequestCharges<'p>,
     within: &str,
 ) -> Result<RequestCharges<'p>, HttpRefusal> {
-    let Some(fault) = owed.cost_fault() else { return Ok(owed) };
+    let Some(fault) = charges.cost_fault() else { return Ok(charges) };
     let member = format!("{within}{}", fault.attribute());
     let detail = format!("`{member}` is {:?}: expected {}", fault.value(), fault.expected());
     Err(HttpRefusal::invalid(Some(&member), detail))
 }
 
-/// The status in words.
+/// The status's standard phrase.
 fn title(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or("Error")
 }
@@ -152,7 +152,7 @@ pub(crate) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize
     response
 }
 
-/// Enough of a client's text to recognise it by.
+/// The beginning of a client's text, long enough to recognise it.
 pub(crate) fn brief(text: &str) -> String {
     match text.char_indices().nth(BRIEF) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
@@ -163,5 +163,5 @@ pub(crate) fn brief(text: &str) -> String {
 const PATHS: &str = "/v1/check, /v1/check/batch, /v1/refund, /v1/authz, /healthz, /readyz, /metrics, \
     /openapi.json or /docs";
 const BRIEF: usize = 64;
-/// Enough to see what names look like, if there are ten thousand policies.
+/// Enough to show what names look like, even if there are ten thousand policies.
 const MAX_LISTED: usize = 20;

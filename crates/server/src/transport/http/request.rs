@@ -1,4 +1,4 @@
-//! From a body to a valid question, or to a refusal that says why not.
+//! Reads a body into a valid check or refund, or into a refusal that says what is wrong.
 
 use serde::Deserialize;
 use serde::de::Error;
@@ -10,7 +10,7 @@ use super::diagnosis::{diagnose, diagnose_batch, expected_count, wrong_member};
 use super::refusal::HttpRefusal;
 use super::subject::HttpSubject;
 
-/// The subject, and how much: a check, or a refund.
+/// A check or a refund: its subject, and how many units.
 #[derive(Debug)]
 pub(super) struct HttpQuestion<'a> {
     pub(super) subject: HttpSubject<'a>,
@@ -42,8 +42,8 @@ impl<'a> HttpQuestion<'a> {
     }
 }
 
-/// Reads an object. What is derived for a struct would also take a list of its members' values, in an
-/// order that nobody was told.
+/// Reads an object. Derived deserialization would also accept a list of the members' values, in an order
+/// that is not documented.
 pub(crate) fn read_object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, serde_json::Error> {
     if body.trim_ascii_start().starts_with(b"[") {
         return Err(serde_json::Error::custom("a list"));
@@ -51,7 +51,7 @@ pub(crate) fn read_object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, s
     serde_json::from_slice(body)
 }
 
-/// The checks of a batch, unread.
+/// The checks of a batch, not yet parsed.
 pub(super) fn read_checks(body: &[u8]) -> Result<Vec<&RawValue>, HttpRefusal> {
     let batch: BatchRequest<'_> =
         read_object(body).map_err(|error| diagnose_batch(body, &error))?;

@@ -1,4 +1,4 @@
-//! `GET /check?userId=ID`, for a server whose configuration is an RLaaS file.
+//! `GET /check?userId=ID`: RLaaS's check, for a server whose configuration is an RLaaS file.
 
 use std::io::Write as _;
 
@@ -11,7 +11,7 @@ use super::refusal::HttpRefusal;
 use super::{HttpResponse, check};
 use crate::App;
 
-/// 200 or 429, as there, with our body and headers.
+/// Answers with 200 or 429, as RLaaS does, but with our body and headers.
 pub(super) async fn answer<S: Store>(
     app: &App<S>,
     plan: &Plan,
@@ -25,22 +25,22 @@ pub(super) async fn answer<S: Store>(
         )
         .into();
     };
-    // Whoever reads the query behind us may take the other one.
+    // A backend that reads the same query could use the other value.
     if users.any(|other| other != user) {
-        let message = "`userId` is there twice, with different values: expected one";
+        let message = "`userId` occurs twice, with different values: expected one";
         return HttpRefusal::invalid(Some("userId"), message).into();
     }
     if let Err(refusal) = bounded(&user, || "userId".to_owned()) {
         return refusal.into();
     }
-    let owed = plan.charges(&[("userId", user)], Cost::ONE);
-    let decision = app.decide(&owed).await;
-    let response = check::response(plan, &RateLimitAnswer::of_charges(&owed, &decision));
+    let charges = plan.charges(&[("userId", user)], Cost::ONE);
+    let decision = app.decide(&charges).await;
+    let response = check::response(plan, &RateLimitAnswer::of_charges(&charges, &decision));
     response.map(|body| with_count(&body, &decision).unwrap_or(body))
 }
 
-/// The members that RLaaS has and we do not: how many requests are counted, this one among them if
-/// it may happen, and for how many seconds.
+/// Adds the members that only RLaaS has: the number of counted requests, including this one if it is
+/// allowed, and the seconds until the count resets.
 fn with_count(body: &Bytes, decision: &Decision) -> Option<Bytes> {
     let count = decision.limit()?.saturating_sub(decision.remaining()?);
     let ttl = decision.reset_after().map(Span::as_millis_ceil)?.div_ceil(1_000);

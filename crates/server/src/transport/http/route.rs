@@ -1,4 +1,4 @@
-//! Paths and methods.
+//! Routes an HTTP request by its path and method.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -14,21 +14,21 @@ use super::{HttpListenerContext, HttpResponse, authz, batch, body, check, docs, 
 use crate::trace::{TraceSpan, within};
 use crate::{App, ClientRight, ListenerKind, RefusalReason, Transport};
 
-/// Every request is answered, whatever it is. `peer` is the address of the client, if it has one.
+/// Answers any request, also an invalid one. `peer` is the client's address, if it has one.
 pub(super) async fn answer<S: Store>(
-    door: &HttpListenerContext<S>,
+    context: &HttpListenerContext<S>,
     peer: Option<IpAddr>,
     request: Request<Incoming>,
 ) -> HttpResponse {
-    let app = &door.app;
+    let app = &context.app;
     let mut span = span(app, &request);
-    let response = within(&mut span, pin!(respond(door, peer, request))).await;
+    let response = within(&mut span, pin!(respond(context, peer, request))).await;
     if let Some(span) = &mut span {
         span.set_http_status(response.status());
     }
     app.end_span(span);
     let status = response.status();
-    // A denial is a decision, and is counted as one.
+    // A denial is a decision, not a refusal, and is counted as a decision.
     if !status.is_success()
         && status != StatusCode::TOO_MANY_REQUESTS
         && let Some(reason) = RefusalReason::of(status)
@@ -38,13 +38,12 @@ pub(super) async fn answer<S: Store>(
     response
 }
 
-/// Why a request is not looked at: a page in a browser has made it that is not ours, or it has come
-/// to a name that is not.
+/// Refuses a request that a page of another site has sent, or whose host is not trusted.
 ///
-/// A proxy asks `/v1/authz` with the fields of its own client, who may well be a browser; and
-/// whether the server is up is for everybody.
+/// `/v1/authz` is exempt because a proxy sends it with the headers of its own client, which can be a
+/// browser. `/healthz` is exempt because anyone may see whether the server is up.
 fn browser_refusal<S>(
-    door: &HttpListenerContext<S>,
+    context: &HttpListenerContext<S>,
     request: &Request<Incoming>,
 ) -> Option<HttpRefusal> {
     let (path, headers) = (request.uri().path(), request.headers());
@@ -52,19 +51,19 @@ fn browser_refusal<S>(
         return None;
     }
     let host = host(request.uri(), headers);
-    let is_reliable = |host: &str| is_trusted_host(host, &door.config.http_hosts);
-    if door.is_local && !host.is_none_or(is_reliable) {
+    let is_trusted = |host: &str| is_trusted_host(host, &context.config.http_hosts);
+    if context.is_local && !host.is_none_or(is_trusted) {
         return Some(HttpRefusal::new(StatusCode::FORBIDDEN, STRANGE_HOST));
     }
-    // Others may be looked at from anywhere: a browser shows nothing of them to another page.
+    // Any page can request the other paths: a browser does not show it the responses.
     let is_change = request.method() == Method::POST || path == "/check";
     (is_change && is_cross_site(headers, host))
         .then(|| HttpRefusal::new(StatusCode::FORBIDDEN, ANOTHER_SITE))
 }
 
-/// For requests that ask for decisions, if they are traced.
+/// Begins a span for a request that can lead to a decision, if it is traced.
 fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<TraceSpan>> {
-    // Before anything is looked at: mostly nothing is traced.
+    // First, because usually nothing is traced.
     app.tracer()?;
     let name = match request.uri().path() {
         "/v1/check" => "POST /v1/check",
@@ -78,12 +77,12 @@ fn span<S: Store>(app: &App<S>, request: &Request<Incoming>) -> Option<Box<Trace
 }
 
 async fn respond<S: Store>(
-    door: &HttpListenerContext<S>,
+    context: &HttpListenerContext<S>,
     peer: Option<IpAddr>,
     request: Request<Incoming>,
 ) -> HttpResponse {
-    let HttpListenerContext { app, config, .. } = door;
-    if let Some(refusal) = browser_refusal(door, &request) {
+    let HttpListenerContext { app, config, .. } = context;
+    if let Some(refusal) = browser_refusal(context, &request) {
         drop(body::read(request.into_body(), config).await);
         return refusal.into();
     }
@@ -112,8 +111,8 @@ async fn respond<S: Store>(
         }
         _ => {
             let (head, body) = request.into_parts();
-            // Heard out, and not listened to: an answer that comes over HTTP/2 while a client still
-            // sends is lost on some of them.
+            // Read the body and drop it: over HTTP/2 some clients lose a response that arrives while they
+            // are still sending.
             drop(body::read(body, config).await);
             let (path, method, plan) = (head.uri.path(), &head.method, app.limiter().plan());
             match allowed_methods(path) {
@@ -128,7 +127,7 @@ async fn respond<S: Store>(
     }
 }
 
-/// The methods of a path, if it exists. (`/v1/authz` has them all.)
+/// The methods of a path, if the path exists. (`/v1/authz` accepts every method.)
 fn allowed_methods(path: &str) -> Option<&'static str> {
     match path {
         "/v1/check" | "/v1/check/batch" | "/v1/refund" => Some("OPTIONS, POST"),
@@ -137,7 +136,7 @@ fn allowed_methods(path: &str) -> Option<&'static str> {
     }
 }
 
-/// What people look at, and errors.
+/// Answers `OPTIONS`, redirects `/`, serves the documentation, and refuses other methods.
 fn answer_known_path(path: &str, method: &Method, allow: &'static str) -> HttpResponse {
     match *method {
         Method::OPTIONS => {
@@ -159,8 +158,8 @@ fn answer_known_path(path: &str, method: &Method, allow: &'static str) -> HttpRe
     }
 }
 
-/// A file that was refused changes nothing, and an unavailable store has a stand-in: neither is a
-/// reason to turn clients away. Both are reported.
+/// A refused configuration leaves the previous one active, and an unavailable store has a fallback. The
+/// server stays ready in both cases, and reports them.
 fn readiness<S: Store>(app: &App<S>) -> HttpResponse {
     if app.is_draining() {
         return HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining: about to stop").into();
@@ -175,7 +174,7 @@ fn readiness<S: Store>(app: &App<S>) -> HttpResponse {
     plain_text(text)
 }
 
-/// In the Prometheus text format.
+/// A page in the Prometheus text format.
 pub(crate) fn metrics_response(page: String) -> HttpResponse {
     let mut response = HttpResponse::new(page.into());
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -197,7 +196,7 @@ fn wrong_method(path: &str, method: &Method, allow: &'static str) -> HttpRespons
 
 const NO_REFUNDS: &str = "refunds are off: expected serve --allow http:refund, or POST \
     /admin/v1/refund on the admin listener";
-const STRANGE_HOST: &str = "on a loopback address only names of this machine are answered: expected \
+const STRANGE_HOST: &str = "a listener on a loopback address answers only names of this machine: expected \
     Host: localhost, an address, or a name that serve --http-hosts lists";
-const ANOTHER_SITE: &str = "a page of another site has sent this: expected no Origin and no \
+const ANOTHER_SITE: &str = "a page of another site sent this request: expected no Origin and no \
     Sec-Fetch-Site, or those of this server";

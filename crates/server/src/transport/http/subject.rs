@@ -1,4 +1,4 @@
-//! Who a question is about.
+//! The subject of a check or refund: which policies and keys it is about.
 
 use tidegate::config::PlannedPolicy;
 use tidegate::{Cost, Plan, RequestCharges};
@@ -7,14 +7,14 @@ use tidegate_wire::{JsonAttributes, JsonText};
 use super::diagnosis::bounded;
 use super::refusal::{HttpRefusal, brief, with_valid_cost};
 
-/// The subject, in any form.
+/// The subject of a check or refund, in one of its two forms.
 #[derive(Debug)]
 pub(super) enum HttpSubject<'a> {
     ByKey {
         policy: JsonText<'a>,
         key: JsonText<'a>,
     },
-    /// To all policies, or to the one that is named.
+    /// For all policies, or for the named one.
     ByAttributes {
         policy: Option<JsonText<'a>>,
         attributes: JsonAttributes<'a>,
@@ -40,7 +40,7 @@ impl<'a> HttpSubject<'a> {
         }
     }
 
-    /// What the subject owes, to all policies or to the one that is named.
+    /// The subject's charges in all policies, or in the named one.
     pub(super) fn request_charges<'p>(
         &self,
         plan: &'p Plan,
@@ -54,11 +54,11 @@ impl<'a> HttpSubject<'a> {
                     let value = tidegate::Attributes::attribute(&attributes, name);
                     bounded(value.unwrap_or_default(), || format!("attributes.{name}"))?;
                 }
-                let owed = match policy {
+                let charges = match policy {
                     None => plan.charges(&attributes, cost),
                     Some(name) => charges_by_attributes(plan, name, &attributes, cost)?,
                 };
-                with_valid_cost(owed, "attributes.")
+                with_valid_cost(charges, "attributes.")
             }
         }
     }
@@ -69,7 +69,7 @@ fn policy<'p>(plan: &'p Plan, name: &str) -> Result<&'p PlannedPolicy, HttpRefus
     plan.policy(name).ok_or_else(|| HttpRefusal::unknown_policy(name, names()))
 }
 
-/// A policy by name, and everything that its key needs to know.
+/// The charges of a named policy whose key is in `attributes`.
 fn charges_by_attributes<'p>(
     plan: &'p Plan,
     name: &str,
@@ -77,11 +77,13 @@ fn charges_by_attributes<'p>(
     cost: Cost,
 ) -> Result<RequestCharges<'p>, HttpRefusal> {
     let is_missing = |name: &&str| tidegate::Attributes::attribute(attributes, name).is_none();
-    let owed = plan.charges_of(name, attributes, cost);
-    match (owed, policy(plan, name)?.key().find(is_missing)) {
-        (Some(owed), None) => Ok(owed),
-        // An attribute with a default need not be there.
-        (Some(owed), Some(_)) if !owed.is_empty() || owed.unlimited_by().is_some() => Ok(owed),
+    let charges = plan.charges_of(name, attributes, cost);
+    match (charges, policy(plan, name)?.key().find(is_missing)) {
+        (Some(charges), None) => Ok(charges),
+        // An attribute with a default can be absent.
+        (Some(charges), Some(_)) if !charges.is_empty() || charges.unlimited_by().is_some() => {
+            Ok(charges)
+        }
         (_, missing) => {
             let missing = missing.unwrap_or_default();
             let detail = format!("`attributes` has no {missing:?}: policy {name:?} counts by it");
@@ -90,7 +92,7 @@ fn charges_by_attributes<'p>(
     }
 }
 
-/// A policy by name, whose key is one attribute.
+/// The charges of a named policy whose key is one attribute.
 fn charges_by_key<'p>(
     plan: &'p Plan,
     name: &str,
@@ -100,14 +102,14 @@ fn charges_by_key<'p>(
     let policy = policy(plan, name)?;
     bounded(key.as_bytes(), || "key".to_owned())?;
     let mut parts = policy.key();
-    let owed = match (parts.next(), parts.next()) {
+    let charges = match (parts.next(), parts.next()) {
         (Some(attribute), None) => plan.charges_of(name, &[(attribute, key)], cost),
         _ => None,
     };
-    owed.ok_or_else(|| HttpRefusal::not_one_key(name, &policy.key().collect::<Vec<_>>()))
+    charges.ok_or_else(|| HttpRefusal::not_one_key(name, &policy.key().collect::<Vec<_>>()))
 }
 
-/// Each name once, and only valid names.
+/// Refuses invalid names, and names that occur twice.
 fn validate_names(JsonAttributes(pairs): &JsonAttributes<'_>) -> Result<(), HttpRefusal> {
     let (count, most) = (pairs.len(), JsonAttributes::MAX);
     if count > most {
@@ -115,21 +117,21 @@ fn validate_names(JsonAttributes(pairs): &JsonAttributes<'_>) -> Result<(), Http
         return Err(HttpRefusal::invalid(Some("attributes"), detail));
     }
     for (index, (name, _)) in pairs.iter().enumerate() {
-        let expected = if !JsonAttributes::is_name(name) {
-            "is no name: expected text without control characters"
+        let problem = if !JsonAttributes::is_name(name) {
+            "is not a valid name: expected text without control characters"
         } else if pairs.iter().take(index).any(|(other, _)| other == name) {
-            "is there twice: expected one value"
+            "occurs twice: expected one value"
         } else {
             continue;
         };
         let name = brief(name);
-        let detail = format!("{name:?} in `attributes` {expected}");
+        let detail = format!("{name:?} in `attributes` {problem}");
         return Err(HttpRefusal::invalid(Some(&format!("attributes.{name}")), detail));
     }
     Ok(())
 }
 
-/// `null` is absent.
+/// The attributes of a body, where `null` means absent.
 struct BodyAttributes<'a>(&'a JsonAttributes<'a>);
 
 impl tidegate::Attributes for BodyAttributes<'_> {
@@ -140,7 +142,7 @@ impl tidegate::Attributes for BodyAttributes<'_> {
     }
 }
 
-const NEITHER: &str = "nothing says who is meant: expected policy and key, or attributes";
-const BOTH: &str = "`attributes` came with `key`: expected one or the other";
+const NEITHER: &str = "the subject is missing: expected policy and key, or attributes";
+const BOTH: &str = "`attributes` and `key` are both present: expected one or the other";
 const NO_KEY: &str = "`key` is missing: expected a string beside `policy`, or attributes";
 const NO_POLICY: &str = "`policy` is missing: expected a string beside `key`";

@@ -1,8 +1,8 @@
-//! Which deadline a connection is under.
+//! Tracks a connection's phase, and ends a connection that stays in one phase for too long.
 //!
-//! hyper has one timeout, for the head, and it runs while a connection is idle too: one number for
-//! two purposes. Here a silent client may stay for a long time and a slow one may not, with one
-//! timer per connection that is moved rather than recreated for each request.
+//! hyper has only one timeout for reading a head, and it also runs while a connection is idle. Here an
+//! idle client can stay for a long time, but a slow one cannot. Each connection has one timer, which is
+//! moved rather than recreated for each request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,14 +18,15 @@ use crate::framing::InboundFraming;
 use crate::seats::{IdleSeat, QUIET, Seat, SeatUse};
 use crate::transport::partial_head::{PartialHead, PartialHeadTimer};
 
-/// What a connection is doing. Shared by its socket, its requests and its deadline.
+/// A connection's progress. Shared by its socket, its requests and its timer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HttpProgress(Arc<HttpProgressState>);
 
 #[derive(Debug, Default)]
 struct HttpProgressState {
+    /// The current phase in the low bits, and above them a counter of steps.
     stamp: AtomicU32,
-    /// Requests that are being answered: HTTP/2 has many at a time.
+    /// The number of requests that are being answered: HTTP/2 can have many at a time.
     requests: AtomicU32,
     is_closing: AtomicBool,
     is_http2: AtomicBool,
@@ -33,9 +34,10 @@ struct HttpProgressState {
     work: SeatUse,
 }
 
+/// What a connection is doing, which determines its timeout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HttpPhase {
-    /// Nothing has come yet.
+    /// Nothing has arrived yet.
     New = 0,
     /// Part of a head has arrived.
     Head = 1,
@@ -50,14 +52,15 @@ impl HttpProgress {
         Self(Arc::new(HttpProgressState { work, ..HttpProgressState::default() }))
     }
 
-    /// HTTP/2 says things that are not requests. So it is idle whenever no request is being
-    /// answered, whatever is heard; a head that has arrived in part has a deadline of its own.
+    /// Marks the connection as HTTP/2, which also carries frames that are not requests. So the connection
+    /// is idle whenever no request is being answered, even while frames arrive. A partial head has a
+    /// timer of its own.
     pub(super) fn mark_http2(&self) {
         self.0.is_http2.store(true, Ordering::Relaxed);
         self.enter(HttpPhase::Idle);
     }
 
-    /// A request's head is complete. The request is answered when the result is dropped.
+    /// Records that a request's head is complete. Drop the guard when the request is answered.
     pub(super) fn begin_answer(&self) -> HttpAnswerGuard {
         if self.0.requests.fetch_add(1, Ordering::Relaxed) == 0 {
             self.enter(HttpPhase::Answer);
@@ -66,7 +69,7 @@ impl HttpProgress {
         HttpAnswerGuard(self.clone())
     }
 
-    /// HTTP/1 requests were answered at once.
+    /// Records that HTTP/1 requests were answered immediately, without a guard.
     pub(super) fn mark_answered(&self) {
         self.0.work.mark_served();
         self.enter(HttpPhase::Idle);
@@ -77,7 +80,7 @@ impl HttpProgress {
         self.0.partial_head.last_stream()
     }
 
-    /// Whether the server wants to be rid of the connection.
+    /// Whether the connection has to end soon.
     pub(super) fn is_closing(&self) -> bool {
         self.0.is_closing.load(Ordering::Relaxed)
     }
@@ -95,7 +98,7 @@ impl HttpProgress {
         self.enter(phase(self.stamp()));
     }
 
-    /// Differs after every step, even one back into the same phase.
+    /// Changes with every step, even a step back into the same phase.
     fn stamp(&self) -> u32 {
         self.0.stamp.load(Ordering::Relaxed)
     }
@@ -120,7 +123,7 @@ fn phase(stamp: u32) -> HttpPhase {
 
 const PHASE_BITS: u32 = 0b11;
 
-/// A request that is being answered, or whose client has given up on it.
+/// A request that is being answered. Dropped when it is answered, or when its client gives up.
 pub(super) struct HttpAnswerGuard(HttpProgress);
 
 impl Drop for HttpAnswerGuard {
@@ -131,18 +134,18 @@ impl Drop for HttpAnswerGuard {
     }
 }
 
-/// What is to be done with a connection.
+/// What must be done with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpTimerAction {
-    /// HTTP/1: nothing has been under way for a while, so it may rest. Said once.
+    /// HTTP/1: nothing has been in progress for a while, so the connection can rest. Reported once.
     Rest,
-    /// HTTP/2: it is at rest, and somebody else needs its seat.
+    /// HTTP/2: the connection is at rest, and another client needs its seat.
     YieldSeat,
-    /// It has been in one phase for longer than it may.
+    /// The connection has been in one phase for too long.
     Close,
 }
 
-/// Knows when a connection has to end, or may rest.
+/// Resolves when a connection has to end or can rest.
 pub(super) struct HttpConnectionTimer {
     progress: HttpProgress,
     pub(super) seat: Seat,
@@ -153,18 +156,18 @@ pub(super) struct HttpConnectionTimer {
     due: Instant,
     sleep: Pin<Box<Sleep>>,
     partial_head_timer: PartialHeadTimer,
-    /// Whether it has been idle for a while.
+    /// Whether the connection has been idle for at least [`QUIET`].
     is_quiet: bool,
-    /// If so, from when on: not from when that was noticed, so that everybody has their turn.
+    /// If so, since when. Not when the timer noticed it: seats are taken in the order of these times.
     pub(super) rests_from: Instant,
-    /// HTTP/2 rests where it is.
-    rest: Option<IdleSeat>,
-    /// Resolves when the server closes; gone after that.
+    /// HTTP/2 only: set while the connection is at rest. HTTP/1 rests outside of this timer.
+    idle_seat: Option<IdleSeat>,
+    /// Resolves when the connection must close; `None` after that.
     closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl HttpConnectionTimer {
-    /// A head has begun, and has until `due`.
+    /// A timer for a connection whose head has begun and must be complete by `due`.
     pub(super) fn new(
         progress: HttpProgress,
         config: &ListenerConfig,
@@ -190,13 +193,13 @@ impl HttpConnectionTimer {
             sleep: Box::pin(sleep_until(due)),
             is_quiet: false,
             rests_from: due,
-            rest: None,
+            idle_seat: None,
             closed,
         }
     }
 
-    /// Whether the connection has to end with what it has begun: the server closes, or somebody else
-    /// needs its seat. From then on an idle connection has only a moment left.
+    /// Whether the connection has to end after the requests in progress: because the server closes, or
+    /// another client needs the seat. From then on an idle connection has only [`CLOSING_GRACE`] left.
     pub(super) fn should_close(&mut self, cx: &mut Context<'_>) -> bool {
         if self.closed.as_mut().is_some_and(|closed| closed.as_mut().poll(cx).is_ready()) {
             self.close();
@@ -204,19 +207,19 @@ impl HttpConnectionTimer {
         self.is_closing()
     }
 
-    /// The same, as far as it is known.
+    /// The same, without checking for news.
     pub(super) fn is_closing(&self) -> bool {
         self.progress.is_closing()
     }
 
-    /// Gives the connection a moment to end by itself.
+    /// Lets the connection end: when idle, it has only [`CLOSING_GRACE`] left.
     pub(super) fn close(&mut self) {
         self.closed = None;
         self.progress.close();
     }
 
-    /// Resolves when something is to be done. Poll this after the connection, so that it sees the
-    /// result.
+    /// Resolves when something must be done. Poll this after the connection, so that the timer sees the
+    /// connection's progress.
     pub(super) fn poll_action(&mut self, cx: &mut Context<'_>) -> Poll<HttpTimerAction> {
         if self.partial_head_timer.poll(cx).is_ready() {
             return Poll::Ready(HttpTimerAction::Close);
@@ -227,25 +230,25 @@ impl HttpConnectionTimer {
         }
         let (phase, before) = (phase(stamp), phase(self.seen));
         if phase == HttpPhase::Answer {
-            // Only to look again: what ends an HTTP/2 request does not always wake us.
+            // Only to poll again later: the end of an HTTP/2 request does not always wake this task.
             while self.sleep.as_mut().poll(cx).is_ready() {
                 self.sleep.as_mut().reset(Instant::now() + self.idle_timeout);
             }
             return Poll::Pending;
         }
-        // The first head has as much time as the connection had.
-        let goes_on = before == HttpPhase::New && phase == HttpPhase::Head;
-        if self.seen != stamp && !goes_on {
+        // The first head shares the timeout of the new connection.
+        let is_first_head = before == HttpPhase::New && phase == HttpPhase::Head;
+        if self.seen != stamp && !is_first_head {
             self.due = Instant::now() + self.timeout_of(phase);
             if self.due < self.sleep.deadline() {
                 self.sleep.as_mut().reset(self.due);
             }
         }
         self.seen = stamp;
-        // Being woken too early now and then is cheaper than moving a timer for each request.
+        // An occasional early wake-up is cheaper than moving the timer for each request.
         loop {
-            if let Some(rest) = &mut self.rest
-                && rest.poll_wanted(cx).is_ready()
+            if let Some(idle_seat) = &mut self.idle_seat
+                && idle_seat.poll_wanted(cx).is_ready()
                 && self.progress.0.partial_head.is_none()
             {
                 return Poll::Ready(HttpTimerAction::YieldSeat);
@@ -261,16 +264,16 @@ impl HttpConnectionTimer {
                 if !self.progress.0.is_http2.load(Ordering::Relaxed) {
                     return Poll::Ready(HttpTimerAction::Rest);
                 }
-                self.rest = Some(self.seat.idle(self.rests_from));
+                self.idle_seat = Some(self.seat.idle(self.rests_from));
             }
             self.sleep.as_mut().reset(self.due);
         }
     }
 
-    /// The connection is not at rest any more. Whoever was to have its seat waits for its end.
+    /// Ends the rest. If another client already waits for the seat, the connection closes.
     fn end_rest(&mut self) {
         self.is_quiet = false;
-        if self.rest.take().is_some_and(IdleSeat::end) {
+        if self.idle_seat.take().is_some_and(IdleSeat::end) {
             self.close();
         }
     }
@@ -285,6 +288,6 @@ impl HttpConnectionTimer {
     }
 }
 
-/// Long enough for a request that is on its way when the server closes: its client could not be
-/// told in time.
+/// Long enough for a request that is already on its way when the server closes: its client could not
+/// know in time.
 pub(super) const CLOSING_GRACE: Duration = Duration::from_secs(1);

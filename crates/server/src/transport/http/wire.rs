@@ -1,9 +1,9 @@
-//! A client's bytes, between the socket and hyper.
+//! A buffer between a client's socket and hyper, which sends pipelined responses together.
 //!
-//! hyper writes each answer to the socket by itself, or with `pipeline_flush` withholds answers
-//! while any byte of another request is unread. Here answers gather until hyper has done what it
-//! can for now, and then leave in one piece: [`HttpWire::poll_send`] is called each time after the
-//! connection was polled. So nothing that hyper has written ever waits for the client.
+//! hyper writes each response to the socket separately, or with `pipeline_flush` withholds responses
+//! while any byte of another request is unread. Here responses gather until hyper can do no more for
+//! now, and are then sent together: the driver calls [`HttpWire::poll_send`] each time after polling the
+//! connection. So a response never waits for the client to send more.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::timer::HttpProgress;
 use crate::framing::InboundFraming;
 
-/// A connection's bytes. hyper has one end, and its driver the other.
+/// A connection's stream with its buffers. hyper holds one end, and its driver the other.
 #[derive(Debug)]
 pub(super) struct HttpWire<T>(Arc<Mutex<HttpWireState<T>>>);
 
@@ -27,24 +27,24 @@ struct HttpWireState<T> {
     stream: T,
     progress: HttpProgress,
     framing: InboundFraming,
-    /// Read to see what is spoken, and not yet by hyper.
+    /// Bytes that were read to detect the version of HTTP, and that hyper has not read yet.
     peeked: Vec<u8>,
-    /// Written by hyper, and from `sent` on not yet to the stream.
+    /// Bytes that hyper has written. Those from `sent` on are not yet written to the stream.
     gathered: Vec<u8>,
     sent: usize,
     needs_flush: bool,
-    /// Whether hyper waits until more can be written.
+    /// Whether hyper waits for space in `gathered`.
     is_full: bool,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> HttpWire<T> {
-    /// `peeked` was read before, and comes first.
+    /// `peeked` are bytes that were already read from the stream.
     pub(super) fn new(stream: T, peeked: Vec<u8>, progress: HttpProgress) -> Self {
         let framing = InboundFraming::http1();
         if !peeked.is_empty() {
             progress.record_read(&framing);
         }
-        let ends = HttpWireState {
+        let state = HttpWireState {
             stream,
             progress,
             framing,
@@ -54,61 +54,61 @@ impl<T: AsyncRead + AsyncWrite + Unpin> HttpWire<T> {
             needs_flush: false,
             is_full: false,
         };
-        Self(Arc::new(Mutex::new(ends)))
+        Self(Arc::new(Mutex::new(state)))
     }
 
-    /// The other end.
+    /// The other end of the same wire.
     pub(super) fn other_end(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 
-    /// Which version of HTTP the client speaks; `None` if it says nothing and leaves.
+    /// The version of HTTP that the client uses; `None` if the client leaves before that is clear.
     pub(super) fn poll_version(&self, cx: &mut Context<'_>) -> Poll<Option<Version>> {
-        let ends = &mut *self.0.lock();
+        let state = &mut *self.0.lock();
         loop {
-            if ends.peeked.starts_with(PREFACE) {
-                ends.progress.mark_http2();
-                ends.framing = InboundFraming::http2();
+            if state.peeked.starts_with(PREFACE) {
+                state.progress.mark_http2();
+                state.framing = InboundFraming::http2();
                 return Poll::Ready(Some(Version::HTTP_2));
             }
-            if !PREFACE.starts_with(&ends.peeked) {
+            if !PREFACE.starts_with(&state.peeked) {
                 return Poll::Ready(Some(Version::HTTP_11));
             }
             let mut chunk = [0; PREFACE.len()];
-            let missing = PREFACE.len().saturating_sub(ends.peeked.len());
+            let missing = PREFACE.len().saturating_sub(state.peeked.len());
             let mut chunk = ReadBuf::new(chunk.get_mut(..missing).unwrap_or_default());
-            match ready!(Pin::new(&mut ends.stream).poll_read(cx, &mut chunk)) {
-                Ok(()) if !chunk.filled().is_empty() => ends.peeked.extend(chunk.filled()),
+            match ready!(Pin::new(&mut state.stream).poll_read(cx, &mut chunk)) {
+                Ok(()) if !chunk.filled().is_empty() => state.peeked.extend(chunk.filled()),
                 _ => return Poll::Ready(None),
             }
-            ends.progress.record_read(&ends.framing);
+            state.progress.record_read(&state.framing);
         }
     }
 
-    /// Whether HTTP/1 is between two requests, with nothing left to be sent.
+    /// Whether an HTTP/1 connection is between two requests and has sent everything.
     pub(super) fn is_between_requests(&self) -> bool {
-        let ends = self.0.lock();
-        ends.framing.is_between_requests() && ends.has_sent_all()
+        let state = self.0.lock();
+        state.framing.is_between_requests() && state.has_sent_all()
     }
 
-    /// The stream, once hyper is gone, and whether all that was written to it has left.
+    /// The stream, if hyper's end is dropped, and whether everything that hyper wrote has been sent.
     pub(super) fn into_stream(self) -> Option<(T, bool)> {
-        let ends = Arc::into_inner(self.0)?.into_inner();
-        let has_sent_all = ends.has_sent_all();
-        Some((ends.stream, has_sent_all))
+        let state = Arc::into_inner(self.0)?.into_inner();
+        let has_sent_all = state.has_sent_all();
+        Some((state.stream, has_sent_all))
     }
 
-    /// Sends what has gathered.
+    /// Sends what hyper has written.
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.lock().poll_send(cx)
     }
 
-    /// After the last answer: reads what is still coming, [`MAX_LINGER`] bytes at most. A socket that
-    /// is closed with something unread discards answers that are on their way. A client that never
-    /// stops sending is not worth more than that.
+    /// Call this after the last response: reads and drops what still arrives, at most [`MAX_LINGER`]
+    /// bytes. Closing a socket with unread bytes would discard responses that are on their way. The bound
+    /// is for clients that never stop sending.
     pub(super) async fn linger(&self) {
-        let (mut chunk, mut heard) = ([0; 4_096], 0_usize);
-        while heard < MAX_LINGER {
+        let (mut chunk, mut received) = ([0; 4_096], 0_usize);
+        while received < MAX_LINGER {
             let read = poll_fn(|cx| {
                 let mut chunk = ReadBuf::new(&mut chunk);
                 let stream = &mut self.0.lock().stream;
@@ -116,7 +116,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> HttpWire<T> {
                 Poll::Ready(read.map(|()| chunk.filled().len()))
             });
             match read.await {
-                Ok(length @ 1..) => heard = heard.saturating_add(length),
+                Ok(length @ 1..) => received = received.saturating_add(length),
                 _ => break,
             }
         }
@@ -157,27 +157,27 @@ impl<T: AsyncRead + Unpin> AsyncRead for HttpWire<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let ends = &mut *self.0.lock();
-        if ends.framing.is_broken() {
-            ends.framing.end(buf);
+        let state = &mut *self.0.lock();
+        if state.framing.is_broken() {
+            state.framing.end(buf);
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
-        if ends.peeked.is_empty() {
-            ready!(Pin::new(&mut ends.stream).poll_read(cx, buf))?;
+        if state.peeked.is_empty() {
+            ready!(Pin::new(&mut state.stream).poll_read(cx, buf))?;
         } else {
-            let length = ends.peeked.len().min(buf.remaining());
-            buf.put_slice(ends.peeked.get(..length).unwrap_or_default());
-            ends.peeked.drain(..length);
-            if ends.peeked.is_empty() {
-                // No longer needed, and the connection may last for a long time.
-                ends.peeked = Vec::new();
+            let length = state.peeked.len().min(buf.remaining());
+            buf.put_slice(state.peeked.get(..length).unwrap_or_default());
+            state.peeked.drain(..length);
+            if state.peeked.is_empty() {
+                // Free the memory: the connection can last for a long time.
+                state.peeked = Vec::new();
             }
         }
         if buf.filled().len() > before {
-            // Nothing is ever kept: no request here switches to another protocol.
-            ends.framing.follow(buf, before);
-            ends.progress.record_read(&ends.framing);
+            // `follow` returns bytes only during an upgrade, and no request here switches protocols.
+            state.framing.follow(buf, before);
+            state.progress.record_read(&state.framing);
         }
         Poll::Ready(Ok(()))
     }
@@ -189,31 +189,31 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HttpWire<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let ends = &mut *self.0.lock();
-        if ends.gathered.len() >= MAX_GATHERED && ends.poll_send(cx)?.is_pending() {
-            ends.is_full = true;
+        let state = &mut *self.0.lock();
+        if state.gathered.len() >= MAX_GATHERED && state.poll_send(cx)?.is_pending() {
+            state.is_full = true;
             return Poll::Pending;
         }
-        ends.gathered.extend_from_slice(buf);
-        ends.framing.wrote(buf.len());
+        state.gathered.extend_from_slice(buf);
+        state.framing.wrote(buf.len());
         Poll::Ready(Ok(buf.len()))
     }
 
-    /// Happens in [`HttpWire::poll_send`].
+    /// Does nothing: [`HttpWire::poll_send`] flushes.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ends = &mut *self.0.lock();
-        ready!(ends.poll_send(cx))?;
-        Pin::new(&mut ends.stream).poll_shutdown(cx)
+        let state = &mut *self.0.lock();
+        ready!(state.poll_send(cx))?;
+        Pin::new(&mut state.stream).poll_shutdown(cx)
     }
 }
 
-/// What every HTTP/2 client says first.
+/// The first bytes of every HTTP/2 client.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// More than sixteen answers.
+/// Room for more than sixteen responses.
 const MAX_GATHERED: usize = 16 << 10;
 const MAX_LINGER: usize = 256 << 10;
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_spoken_is_seen_however_it_comes_and_nothing_is_lost() {
-        for (said, version) in [
+        for (sent_bytes, version) in [
             (PREFACE, Version::HTTP_2),
             (&b"PRI * HTTP/1.1\r\n\r\n"[..], Version::HTTP_11),
             (b"GET / HTTP/1.1\r\n\r\n", Version::HTTP_11),
@@ -236,18 +236,18 @@ mod tests {
             let (mut client, server) = duplex(1);
             let mut wire = HttpWire::new(server, Vec::new(), HttpProgress::default());
             let talk = async {
-                client.write_all(said).await.unwrap();
+                client.write_all(sent_bytes).await.unwrap();
                 drop(client);
             };
             let listen = async {
                 let seen = poll_fn(|cx| wire.poll_version(cx)).await;
-                let mut heard = Vec::new();
-                wire.read_to_end(&mut heard).await.unwrap();
-                (seen, heard)
+                let mut received = Vec::new();
+                wire.read_to_end(&mut received).await.unwrap();
+                (seen, received)
             };
-            let ((), (seen, heard)) = tokio::join!(talk, listen);
+            let ((), (seen, received)) = tokio::join!(talk, listen);
             assert_eq!(seen, Some(version));
-            assert_eq!(heard, said);
+            assert_eq!(received, sent_bytes);
         }
     }
 
@@ -259,10 +259,10 @@ mod tests {
             wire.write_all(b"answer").await.unwrap();
             wire.flush().await.unwrap();
         }
-        let mut heard = [0; 1_000];
-        assert!(futures_poll(client.read(&mut heard)).is_none());
+        let mut received = [0; 1_000];
+        assert!(futures_poll(client.read(&mut received)).is_none());
         poll_fn(|cx| wire.poll_send(cx)).await.unwrap();
-        assert_eq!(client.read(&mut heard).await.unwrap(), 600);
+        assert_eq!(client.read(&mut received).await.unwrap(), 600);
 
         let (_client, server) = duplex(10);
         let mut wire = HttpWire::new(server, Vec::new(), HttpProgress::default());
@@ -270,7 +270,7 @@ mod tests {
         assert!(futures_poll(wire.write(b"more")).is_none());
     }
 
-    /// Its current value.
+    /// Polls a future once.
     fn futures_poll<T>(future: impl Future<Output = T>) -> Option<T> {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         match std::pin::pin!(future).poll(&mut cx) {

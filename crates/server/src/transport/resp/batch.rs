@@ -1,4 +1,4 @@
-//! Everything that a client has sent so far, answered in order and written together.
+//! Answers all commands that a client has sent so far, in order, and writes the replies together.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
@@ -14,109 +14,109 @@ use super::session::RespSession;
 use super::stream::RespStream;
 use crate::{App, ListenerKind, RefusalReason};
 
-/// Whether a connection goes on.
+/// Whether a connection continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RespFlow {
     Continue,
     Close,
-    /// Some of the answers could not be written: nothing more may be.
+    /// Part of the replies could not be written, so nothing more may be written.
     WriteFailed,
 }
 
-/// Answers all complete commands of `input`, and returns how many bytes they were.
+/// Answers all complete commands of `input`, and returns how many bytes they took.
 pub(super) async fn answer<S, IO>(
-    door: &RespListenerContext<S>,
+    context: &RespListenerContext<S>,
     session: &mut RespSession,
-    line: &mut RespStream<IO>,
+    stream: &mut RespStream<IO>,
     input: &[u8],
 ) -> (usize, RespFlow)
 where
     S: Store,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut decoder = RespDecoder::new(input, door.bounds);
-    let commands = session.answer_repeats(&mut decoder, door, line.replies());
-    door.app.redis_clients().count(commands);
+    let mut decoder = RespDecoder::new(input, context.bounds);
+    let commands = session.answer_repeats(&mut decoder, context, stream.replies());
+    context.app.redis_clients().count(commands);
     let flow = match decoder.rest() {
         [] => RespFlow::Continue,
-        _ => answer_any(door, session, line, &mut decoder).await,
+        _ => answer_any(context, session, stream, &mut decoder).await,
     };
     (decoder.taken(), flow)
 }
 
 /// Answers commands of any kind.
 ///
-/// With a remote store, decisions are in flight together; everything else waits until those before
-/// it are answered. An embedded store answers at once, and nothing is ever queued.
+/// With a remote store, decisions are in flight together; any other command waits until the decisions
+/// before it are answered. An embedded store decides immediately, so nothing is ever queued.
 async fn answer_any<S, IO>(
-    door: &RespListenerContext<S>,
+    context: &RespListenerContext<S>,
     session: &mut RespSession,
-    line: &mut RespStream<IO>,
+    stream: &mut RespStream<IO>,
     decoder: &mut RespDecoder<'_>,
 ) -> RespFlow
 where
     S: Store,
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    // Once for all of them: each decision uses one plan.
-    let plan = door.app.limiter().plan();
-    let mut under_way = door.app.limiter().is_remote().then(FuturesOrdered::new);
+    // Load the plan once for all commands: each decision must use one plan.
+    let plan = context.app.limiter().plan();
+    let mut in_flight = context.app.limiter().is_remote().then(FuturesOrdered::new);
     let mut commands = 0;
     let flow = loop {
         let command = match decoder.next() {
             Ok(Some(command)) => command,
             Ok(None) => break RespFlow::Continue,
-            Err(malformed) => {
-                answer_all(&mut under_way, line.replies()).await;
-                door.app.count_refusal(ListenerKind::Resp, RefusalReason::Malformed);
-                line.replies().error(&format!("ERR {malformed}"));
+            Err(error) => {
+                answer_all(&mut in_flight, stream.replies()).await;
+                context.app.count_refusal(ListenerKind::Resp, RefusalReason::Malformed);
+                stream.replies().error(&format!("ERR {error}"));
                 break RespFlow::Close;
             }
         };
         let words = command.words();
         commands += 1;
-        match (request::read(&words, &plan, session.is_authenticated()), &mut under_way) {
+        match (request::read(&words, &plan, session.is_authenticated()), &mut in_flight) {
             (RespRequest::Question(question), None) => {
-                if let Some(decision) = question.try_decide(&door.app) {
-                    question.answer(&decision, line.replies());
+                if let Some(decision) = question.try_decide(&context.app) {
+                    question.answer(&decision, stream.replies());
                     let key = question.key_index();
                     session.remember_command(RespCommandTemplate::of(
                         decoder,
                         (&words, key),
                         &plan,
-                        || question.repeated_command(&words, &plan, &door.app),
+                        || question.repeated_command(&words, &plan, &context.app),
                     ));
-                    commands += session.answer_repeats(decoder, door, line.replies());
+                    commands += session.answer_repeats(decoder, context, stream.replies());
                 } else {
-                    let decision = question.decide(&door.app).await;
-                    question.answer(&decision, line.replies());
+                    let decision = question.decide(&context.app).await;
+                    question.answer(&decision, stream.replies());
                 }
             }
             (RespRequest::Question(question), Some(queue)) => {
-                queue.push_back(decide(&door.app, question));
+                queue.push_back(decide(&context.app, question));
                 if queue.len() >= MAX_IN_FLIGHT {
-                    answer_next(queue, line.replies()).await;
+                    answer_next(queue, stream.replies()).await;
                 }
             }
             (other, _) => {
-                // It may change who the client is.
+                // The command can change whether the client is authenticated.
                 session.remember_command(None);
-                answer_all(&mut under_way, line.replies()).await;
-                let replies = line.replies();
-                if session.answer(other, &words, door, replies).await == RespFlow::Close {
+                answer_all(&mut in_flight, stream.replies()).await;
+                let replies = stream.replies();
+                if session.answer(other, &words, context, replies).await == RespFlow::Close {
                     break RespFlow::Close;
                 }
             }
         }
-        // A client that sends a lot and reads little waits here, and we hold no more for it.
-        if line.is_full() && !line.flush().await {
+        // A client that sends much and reads little waits here, which bounds its memory.
+        if stream.is_full() && !stream.flush().await {
             break RespFlow::WriteFailed;
         }
     };
     if flow != RespFlow::WriteFailed {
-        answer_all(&mut under_way, line.replies()).await;
+        answer_all(&mut in_flight, stream.replies()).await;
     }
-    door.app.redis_clients().count(commands);
+    context.app.redis_clients().count(commands);
     flow
 }
 
@@ -128,7 +128,7 @@ async fn decide<'p, S: Store>(
     (question, decision)
 }
 
-/// Answers the oldest question, once it is decided; false if there is none.
+/// Answers the oldest question once it is decided. Returns false if there is none.
 async fn answer_next<'p, F>(queue: &mut FuturesOrdered<F>, replies: &mut RespReplies) -> bool
 where
     F: Future<Output = (RespQuestion<'p>, Decision)>,
@@ -147,5 +147,5 @@ where
     }
 }
 
-/// Decisions of one client in flight.
+/// The most decisions of one client in flight.
 const MAX_IN_FLIGHT: usize = 256;

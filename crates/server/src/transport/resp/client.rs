@@ -1,9 +1,9 @@
-//! `CLIENT`: what a client says about itself, and what it is told.
+//! `CLIENT`: a connection's name, library and number.
 
 use super::reply::RespReplies;
 use super::request::{quoted, split};
 
-/// What a client calls itself.
+/// A client's number, and the names that it has given itself.
 #[derive(Debug, Default)]
 pub(super) struct RespClient {
     id: u64,
@@ -38,10 +38,10 @@ impl RespClient {
             [] if is("GETNAME") => replies.bulk(self.name.as_bytes()),
             [name, value] if is("SETINFO") => self.set_info(name, value, replies),
             [] if is("ID") => replies.count(self.id),
-            // Who else is connected is nobody's business here; metrics say how many there are.
+            // A client sees only itself. The number of all clients is in the metrics.
             [] if is("INFO") => replies.text(&self.describe(replies)),
             [..] if is("LIST") => replies.text(&self.describe(replies)),
-            // Nothing of a client's is kept that could be evicted or touched.
+            // Nothing of a client is stored that could be evicted or touched.
             [_] if is("NO-EVICT") || is("NO-TOUCH") => replies.status("OK"),
             _ => {
                 let what = quoted(subcommand);
@@ -78,22 +78,22 @@ impl RespClient {
     }
 }
 
-/// Text that can appear in a list that people read.
+/// Text that can be shown in a list: short, and printable without spaces.
 fn readable(text: &[u8]) -> Option<String> {
     let is_readable = text.len() <= MAX_NAME && text.iter().all(u8::is_ascii_graphic);
     is_readable.then(|| String::from_utf8_lossy(text).into_owned())
 }
 
 const MAX_NAME: usize = 128;
-const BAD_NAME: &str =
-    "ERR Client names cannot contain spaces, newlines or special characters, or have more than 128";
+const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters, or be \
+    longer than 128 bytes";
 const KNOWN: &str = "SETNAME, GETNAME, SETINFO, ID, INFO, LIST, NO-EVICT or NO-TOUCH";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(client: &mut RespClient, command: &str) -> String {
+    fn reply(client: &mut RespClient, command: &str) -> String {
         let mut replies = RespReplies::default();
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         client.answer(&words, &mut replies);
@@ -103,18 +103,18 @@ mod tests {
     #[test]
     fn a_client_is_told_what_it_has_said() {
         let mut client = RespClient::new(7);
-        assert_eq!(said(&mut client, "GETNAME"), "$-1\r\n");
-        assert_eq!(said(&mut client, "setname worker-1"), "+OK\r\n");
-        assert_eq!(said(&mut client, "GETNAME"), "$8\r\nworker-1\r\n");
-        assert_eq!(said(&mut client, "SETINFO LIB-NAME some-client"), "+OK\r\n");
-        assert_eq!(said(&mut client, "SETINFO lib-ver 1.0"), "+OK\r\n");
-        assert_eq!(said(&mut client, "ID"), ":7\r\n");
-        let info = said(&mut client, "INFO");
+        assert_eq!(reply(&mut client, "GETNAME"), "$-1\r\n");
+        assert_eq!(reply(&mut client, "setname worker-1"), "+OK\r\n");
+        assert_eq!(reply(&mut client, "GETNAME"), "$8\r\nworker-1\r\n");
+        assert_eq!(reply(&mut client, "SETINFO LIB-NAME some-client"), "+OK\r\n");
+        assert_eq!(reply(&mut client, "SETINFO lib-ver 1.0"), "+OK\r\n");
+        assert_eq!(reply(&mut client, "ID"), ":7\r\n");
+        let info = reply(&mut client, "INFO");
         assert!(
             info.contains("id=7 name=worker-1 db=0 resp=2 lib-name=some-client lib-ver=1.0"),
             "{info}"
         );
-        assert_eq!(said(&mut client, "LIST"), info);
+        assert_eq!(reply(&mut client, "LIST"), info);
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             ("KILL 1", "unknown subcommand or wrong number of arguments for 'KILL'"),
             ("SETNAME", "expected CLIENT SETNAME, GETNAME"),
         ] {
-            let answer = said(&mut client, command);
+            let answer = reply(&mut client, command);
             assert!(answer.starts_with("-ERR ") && answer.contains(part), "{answer}");
         }
     }

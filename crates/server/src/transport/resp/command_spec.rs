@@ -1,4 +1,4 @@
-//! The commands, and `COMMAND`, by which clients learn about them.
+//! The table of supported commands, and `COMMAND`, which describes them to clients.
 
 use super::reply::RespReplies;
 use super::request::{quoted, split};
@@ -25,20 +25,20 @@ pub(super) enum RespVerb {
 }
 
 impl RespVerb {
-    /// Whether a client may send it before the password.
+    /// Whether a client can send the command before it is authenticated.
     pub(super) const fn is_allowed_before_auth(self) -> bool {
         matches!(self, Self::Hello | Self::Auth | Self::Reset | Self::Quit)
     }
 }
 
-/// A command.
+/// The specification of a supported command.
 #[derive(Debug)]
 pub(super) struct RespCommandSpec {
     pub(super) name: &'static str,
     pub(super) verb: RespVerb,
     /// The fewest and the most words, including the name.
     words: (usize, usize),
-    /// Which word is a key; 0 for none.
+    /// The index of the word that is a key; 0 for none.
     key: u8,
     arguments: &'static str,
     summary: &'static str,
@@ -58,7 +58,7 @@ impl RespCommandSpec {
         )
     }
 
-    /// As Redis counts: negative for "or more".
+    /// The number of words as Redis reports it: negative for "or more".
     fn arity(&self) -> i64 {
         let (least, most) = self.words;
         let least = i64::try_from(least).unwrap_or(i64::MAX);
@@ -119,8 +119,8 @@ fn describe_all(replies: &mut RespReplies) {
     COMMANDS.iter().for_each(|spec| describe_one(spec, replies));
 }
 
-/// Name, arity, flags, key positions; categories, tips, key specifications and subcommands, of
-/// which there are none.
+/// Writes name, arity, flags and key positions, and empty lists for categories, tips, key specifications
+/// and subcommands.
 fn describe_one(spec: &RespCommandSpec, replies: &mut RespReplies) {
     replies.list(10);
     name(spec, replies);
@@ -136,8 +136,8 @@ fn describe_one(spec: &RespCommandSpec, replies: &mut RespReplies) {
 
 fn document(names: &[&[u8]], replies: &mut RespReplies) {
     let is_wanted = |spec: &&RespCommandSpec| {
-        let is_it = |name: &&[u8]| spec.name.as_bytes().eq_ignore_ascii_case(name);
-        names.is_empty() || names.iter().any(is_it)
+        let is_named = |name: &&[u8]| spec.name.as_bytes().eq_ignore_ascii_case(name);
+        names.is_empty() || names.iter().any(is_named)
     };
     replies.map(COMMANDS.iter().filter(is_wanted).count());
     for spec in COMMANDS.iter().filter(is_wanted) {
@@ -167,23 +167,23 @@ const fn spec(
 
 const MANY: usize = usize::MAX;
 
-/// Those that matter for speed come first.
+/// The commands whose speed matters come first, because [`find`] searches in order.
 #[rustfmt::skip]
 static COMMANDS: [RespCommandSpec; 16] = [
-    spec("CL.THROTTLE", RespVerb::Throttle, (5, 6), 1, " key max_burst count period [quantity]", "May this happen? By a token bucket that comes along"),
-    spec("RL.CHECK", RespVerb::Check, (2, MANY), 2, " policy key [cost]", "May this happen? By a policy"),
-    spec("RL.PEEK", RespVerb::Peek, (2, MANY), 2, " policy key", "How does a key stand with a policy?"),
-    spec("RL.REFUND", RespVerb::Refund, (3, MANY), 2, " policy key amount", "Gives back what was taken and not used"),
-    spec("RL.RESET", RespVerb::ResetKey, (2, MANY), 2, " policy key", "Forgets a key, which has its full quota again"),
-    spec("PING", RespVerb::Ping, (1, 2), 0, " [message]", "Whether anybody is there"),
-    spec("ECHO", RespVerb::Echo, (2, 2), 0, " message", "Says it back"),
-    spec("HELLO", RespVerb::Hello, (1, MANY), 0, " [2|3 [AUTH user password] [SETNAME name]]", "Chooses the protocol"),
-    spec("AUTH", RespVerb::Auth, (2, 3), 0, " [user] password", "Says the password"),
-    spec("SELECT", RespVerb::Select, (2, 2), 0, " 0", "Chooses the only database"),
-    spec("CLIENT", RespVerb::Client, (2, MANY), 0, " subcommand ...", "What a client tells of itself"),
-    spec("COMMAND", RespVerb::Command, (1, MANY), 0, " [COUNT|LIST|INFO|DOCS]", "Which commands there are"),
-    spec("INFO", RespVerb::Info, (1, MANY), 0, " [section ...]", "How the listener fares"),
-    spec("CONFIG", RespVerb::Config, (2, MANY), 0, " GET name ...", "There are no settings here"),
-    spec("RESET", RespVerb::Reset, (1, 1), 0, "", "As if the client had just come"),
-    spec("QUIT", RespVerb::Quit, (1, MANY), 0, "", "Ends the connection"),
+    spec("CL.THROTTLE", RespVerb::Throttle, (5, 6), 1, " key max_burst count period [quantity]", "Decides by a token bucket that the command describes"),
+    spec("RL.CHECK", RespVerb::Check, (2, MANY), 2, " policy key [cost]", "Decides by a policy"),
+    spec("RL.PEEK", RespVerb::Peek, (2, MANY), 2, " policy key", "Reports what remains of a key's quota, without counting"),
+    spec("RL.REFUND", RespVerb::Refund, (3, MANY), 2, " policy key amount", "Gives back units that were taken and not used"),
+    spec("RL.RESET", RespVerb::ResetKey, (2, MANY), 2, " policy key", "Resets a key, which then has its full quota again"),
+    spec("PING", RespVerb::Ping, (1, 2), 0, " [message]", "Checks that the server responds"),
+    spec("ECHO", RespVerb::Echo, (2, 2), 0, " message", "Returns the message"),
+    spec("HELLO", RespVerb::Hello, (1, MANY), 0, " [2|3 [AUTH user password] [SETNAME name]]", "Chooses the version of the protocol"),
+    spec("AUTH", RespVerb::Auth, (2, 3), 0, " [user] password", "Authenticates the connection"),
+    spec("SELECT", RespVerb::Select, (2, 2), 0, " 0", "Selects the only database"),
+    spec("CLIENT", RespVerb::Client, (2, MANY), 0, " subcommand ...", "Names and describes the connection"),
+    spec("COMMAND", RespVerb::Command, (1, MANY), 0, " [COUNT|LIST|INFO|DOCS]", "Lists and describes the commands"),
+    spec("INFO", RespVerb::Info, (1, MANY), 0, " [section ...]", "Server and client statistics"),
+    spec("CONFIG", RespVerb::Config, (2, MANY), 0, " GET name ...", "Returns an empty list, since there are no settings"),
+    spec("RESET", RespVerb::Reset, (1, 1), 0, "", "Resets the connection to its initial state"),
+    spec("QUIT", RespVerb::Quit, (1, MANY), 0, "", "Closes the connection"),
 ];

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last.
+//! Serves one RESP connection, from its first byte to its last.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,77 +17,79 @@ use crate::seats::{GRACE, QUIET, Seat};
 
 /// Answers commands until the client leaves, takes too long, or the server closes.
 ///
-/// Buffers and timers are there while something is under way, and gone while the client is silent.
+/// Buffers and timers exist only while something is in progress, not while the client is idle.
 pub(super) async fn serve<S, IO>(
     mut io: IO,
     address: Option<IpAddr>,
-    door: Arc<RespListenerContext<S>>,
+    context: Arc<RespListenerContext<S>>,
     mut seat: Seat,
 ) where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let visit = door.app.redis_clients().connect();
-    let mut session = RespSession::new(visit.id(), address, &door.config);
+    let client = context.app.redis_clients().connect();
+    let mut session = RespSession::new(client.id(), address, &context.config);
     let mut protocol = RespProtocol::default();
     let (mut since, mut grace) = (Instant::now(), GRACE);
     loop {
-        let until = since + door.config.idle_timeout.min(LONGEST);
+        let until = since + context.config.idle_timeout.min(LONGEST);
         let bytes = match wait_idle(&mut io, &mut seat, since + grace, until).await {
             IdleEnd::Received(bytes) => bytes,
-            IdleEnd::ServerClosing => return close_gracefully(io, door.config.body_timeout).await,
+            IdleEnd::ServerClosing => {
+                return close_gracefully(io, context.config.body_timeout).await;
+            }
             IdleEnd::Closed => return close_idle(io).await,
         };
-        let line = RespStream::new(io, &door.config, seat, protocol);
-        match Box::pin(answer_until_pause(line, &bytes, &door, &mut session)).await {
-            Some(silent) => (io, seat, protocol, since) = silent.into_rest(),
+        let stream = RespStream::new(io, &context.config, seat, protocol);
+        match Box::pin(answer_until_pause(stream, &bytes, &context, &mut session)).await {
+            Some(idle) => (io, seat, protocol, since) = idle.into_rest(),
             None => return,
         }
         grace = QUIET;
     }
 }
 
-/// Answers what comes, `bytes` first, until there is a pause.
+/// Answers commands, beginning with `bytes`, until the client pauses.
 async fn answer_until_pause<S, IO>(
-    mut line: RespStream<IO>,
+    mut stream: RespStream<IO>,
     bytes: &[u8],
-    door: &RespListenerContext<S>,
+    context: &RespListenerContext<S>,
     session: &mut RespSession,
 ) -> Option<RespStream<IO>>
 where
     S: Store + 'static,
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut inbox = RespInputBuffer::of(bytes);
-    let (mut was_idle, mut was_closing) = (true, line.is_closing());
+    let mut input = RespInputBuffer::of(bytes);
+    let (mut was_idle, mut was_closing) = (true, stream.is_closing());
     loop {
-        let (taken, flow) = batch::answer(door, session, &mut line, inbox.bytes()).await;
-        inbox.take(taken);
+        let (taken, flow) = batch::answer(context, session, &mut stream, input.bytes()).await;
+        input.take(taken);
         if taken > 0 {
-            line.mark_served();
+            stream.mark_served();
         }
-        if flow == RespFlow::WriteFailed || !line.flush().await {
+        if flow == RespFlow::WriteFailed || !stream.flush().await {
             return None;
         }
-        // Of a server that closes, half a command is still heard out, but not one after the other.
-        let is_over = line.is_closing() && (inbox.is_empty() || was_closing && taken > 0);
+        // A closing server still waits for the rest of a partial command, but only once.
+        let is_over = stream.is_closing() && (input.is_empty() || was_closing && taken > 0);
         if flow == RespFlow::Close || is_over {
-            line.close_gracefully().await;
+            stream.close_gracefully().await;
             return None;
         }
-        // The time for a command begins with its first byte, however many reads it takes.
+        // A command's timeout begins with its first byte, however many reads the command takes.
         let anew = was_idle || taken > 0;
-        (was_idle, was_closing) = (inbox.is_empty(), line.is_closing());
-        match line.read_more(&mut inbox, anew).await {
+        (was_idle, was_closing) = (input.is_empty(), stream.is_closing());
+        match stream.read_more(&mut input, anew).await {
             RespReadOutcome::Bytes => {}
             RespReadOutcome::Pause => {
-                // What it asked last is soon known again.
+                // Free the memory: the template is cheap to create again.
                 session.remember_command(None);
-                return Some(line);
+                return Some(stream);
             }
             RespReadOutcome::Gone => return None,
             RespReadOutcome::ServerCloses => {
-                line.close_gracefully().await;
+                stream.close_gracefully().await;
                 return None;
             }
         }

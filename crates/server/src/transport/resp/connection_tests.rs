@@ -1,3 +1,5 @@
+//! Tests of a RESP connection: timeouts, shutdown and batched writes.
+
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -47,9 +49,9 @@ impl AsyncWrite for CountingStream {
 /// A connection with the bounds of the default configuration.
 fn connect() -> (DuplexStream, watch::Sender<bool>) {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
-    tokio::spawn(serve(server, None, door, Seat::alone(closing)));
+    tokio::spawn(serve(server, None, context, Seat::alone(closing)));
     (client, open)
 }
 
@@ -73,7 +75,7 @@ async fn the_time_of_a_command_begins_with_its_first_byte() {
 
 #[tokio::test(start_paused = true)]
 async fn neither_silence_nor_drops_keep_a_connection_open() {
-    // What is sent, how often, every second; and after how many seconds it is over.
+    // What is sent each second, how many times, and after how many seconds the connection ends.
     for (bytes, times, seconds) in [("", 0, 60), ("x", 1, 5), ("x", 100, 5), ("PING\r\nx", 1, 5)] {
         let (mut client, _open) = connect();
         let started = Instant::now();
@@ -112,7 +114,7 @@ async fn a_closing_server_hangs_up_on_the_idle_and_waits_for_half_a_command() {
     assert_eq!(answer, PONG);
 }
 
-/// A client that is always there before the server is, this many times, and then silent.
+/// A client whose input is ready immediately this many times, and that is then silent.
 struct EagerClient(usize);
 
 impl AsyncRead for EagerClient {
@@ -132,54 +134,54 @@ impl AsyncRead for EagerClient {
     }
 }
 
-/// A task that has used up its turn is not woken by what it then waits for.
+/// Without `unconstrained`, a task that has used up its budget would miss the wake-up.
 #[tokio::test(start_paused = true)]
 async fn a_closing_server_hangs_up_on_who_was_never_waited_for() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((mut answers, output), (open, closing)) = (duplex(1 << 20), watch::channel(false));
     tokio::spawn(serve(
         tokio::io::join(EagerClient(1_000), output),
         None,
-        door,
+        context,
         Seat::alone(closing),
     ));
     sleep(Duration::from_secs(1)).await;
-    let asked = Instant::now();
+    let closed_at = Instant::now();
     open.send_replace(true);
-    let mut heard = Vec::new();
-    answers.read_to_end(&mut heard).await.unwrap();
-    assert_eq!(heard, PONG.repeat(1_000));
-    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    let mut received = Vec::new();
+    answers.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, PONG.repeat(1_000));
+    assert!(closed_at.elapsed() < Duration::from_secs(1), "{:?}", closed_at.elapsed());
 }
 
-/// Such as one whose handshake took until then.
+/// Such as a client whose handshake took until then.
 #[tokio::test(start_paused = true)]
 async fn who_comes_when_the_server_closes_is_answered_once() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((mut answers, output), open) = (duplex(1 << 20), watch::Sender::new(true));
     tokio::spawn(serve(
         tokio::io::join(EagerClient(1_000), output),
         None,
-        door,
+        context,
         Seat::alone(open.subscribe()),
     ));
-    let mut heard = Vec::new();
-    answers.read_to_end(&mut heard).await.unwrap();
-    assert_eq!(heard, PONG);
+    let mut received = Vec::new();
+    answers.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, PONG);
 }
 
-/// The answer to `input`, sent at once, and in how many writes.
+/// The replies to `input`, which is sent in one piece, and the number of writes.
 async fn writes(input: &[u8]) -> (Vec<u8>, usize) {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let (mut client, server) = duplex(1 << 20);
     let (_open, closing) = watch::channel(false);
     let count = Arc::new(AtomicUsize::new(0));
     client.write_all(input).await.unwrap();
     client.shutdown().await.unwrap();
-    serve(CountingStream(server, Arc::clone(&count)), None, door, Seat::alone(closing)).await;
+    serve(CountingStream(server, Arc::clone(&count)), None, context, Seat::alone(closing)).await;
     let mut output = Vec::new();
     client.read_to_end(&mut output).await.unwrap();
     (output, count.load(Ordering::Relaxed))
@@ -198,19 +200,19 @@ async fn answers_that_grow_large_are_written_on_the_way() {
     let info = b"COMMAND\r\n".repeat(400);
     let (output, count) = writes(&info).await;
     assert!(output.len() > 400_000, "{}", output.len());
-    // None of them is much larger than what may wait.
+    // No write is much larger than the bound on pending replies.
     assert!(count >= output.len() / (80 << 10), "{count}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_stream_holds_back_is_sent() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((mut client, server), (_open, closing)) = (duplex(1 << 20), watch::channel(false));
     tokio::spawn(serve(
         BufWriter::with_capacity(1 << 20, server),
         None,
-        door,
+        context,
         Seat::alone(closing),
     ));
     client.write_all(b"PING\r\n").await.unwrap();
@@ -219,7 +221,7 @@ async fn what_a_stream_holds_back_is_sent() {
     assert_eq!(&answer, PONG);
 }
 
-/// A store whose decisions are under way together.
+/// A store that counts as remote, so that its decisions are in flight together.
 struct RemoteStore(MemoryStore);
 
 impl Store for RemoteStore {
@@ -244,17 +246,17 @@ impl Store for RemoteStore {
 async fn nothing_follows_an_answer_that_was_cut() {
     const ROOM: usize = 1_000;
     let app = Arc::new(App::demo(RemoteStore(MemoryStore::new())).unwrap());
-    let door = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
     let ((mut client, input), (output, mut answers)) = (duplex(1 << 20), duplex(ROOM));
     let (_open, closing) = watch::channel(false);
-    tokio::spawn(serve(tokio::io::join(input, output), None, door, Seat::alone(closing)));
-    // Empty lines are not answered, and the server learns to read a lot at once.
+    tokio::spawn(serve(tokio::io::join(input, output), None, context, Seat::alone(closing)));
+    // Empty lines are not answered, but make the server read larger pieces.
     client.write_all(&[b'\n'; 1 << 19]).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    // More answers than are held for a client, with decisions under way behind them.
+    // More replies than are held for a client, with decisions in flight behind them.
     client.write_all(&b"RL.PEEK demo alice\n".repeat(20_000)).await.unwrap();
-    // It reads when it is too late for the first answers, but not for others: there is what had left
-    // by then, and the end.
+    // The client reads after the write of the first replies has timed out, but before later ones could:
+    // it gets what was sent by then, and the end of the stream.
     sleep(ListenerConfig::default().body_timeout + Duration::from_secs(1)).await;
     let mut taken = Vec::new();
     answers.read_to_end(&mut taken).await.unwrap();

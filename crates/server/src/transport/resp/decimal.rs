@@ -1,18 +1,18 @@
-//! Numbers as the protocol writes them: a sign for what they are, digits, and the end of the line.
+//! Writes numbers as the protocol frames them: a byte for their kind, digits, and the end of the line.
 //!
-//! Written where they stay. Digits that were first put somewhere else would have to be waited for: a
-//! processor that copies bytes which it has just written one by one stalls.
+//! The digits are written directly to their final place. Writing them to a temporary buffer byte by byte
+//! and then copying it would stall the processor, which cannot forward such small writes to a larger read.
 
-/// `:-9223372036854775808\r\n`, and what is written beyond the end of it for speed.
+/// The length of `:-9223372036854775808\r\n`, and of what is written beyond its end for speed.
 pub(super) const ROOM: usize = 23 + EIGHT;
 
-/// Writes `kind`, the number and the end of the line at the beginning of `room`, which has at least
-/// [`ROOM`] bytes. Returns how many they are; what comes after them is overwritten.
+/// Writes `kind`, the number and the end of the line at the beginning of `room`, which must have at least
+/// [`ROOM`] bytes. Returns how many bytes that took; bytes after them can be overwritten.
 #[inline]
 pub(super) fn write_line(room: &mut [u8], kind: u8, number: i64) -> usize {
     let Some(room) = room.first_chunk_mut::<ROOM>() else { return 0 };
     room[0] = kind;
-    // What most answers are made of.
+    // Most numbers in replies have a single digit.
     if let digit @ 0..=9 = number {
         room[1..4].copy_from_slice(&[b'0' + digit as u8, b'\r', b'\n']);
         return 4;
@@ -31,7 +31,7 @@ fn write_digits(room: &mut [u8; ROOM], start: usize, number: u64) -> usize {
         return write_many_digits(room, start, number);
     }
     let digits = digits(number);
-    // All leading zeros, but not the last digit.
+    // Skip all leading zeros, but not the last digit.
     let zeros = (digits.trailing_zeros() / 8).min(7);
     put(room, start, (digits | ASCII) >> (8 * zeros));
     start + EIGHT - zeros as usize
@@ -43,12 +43,14 @@ fn write_many_digits(room: &mut [u8; ROOM], start: usize, number: u64) -> usize 
     start + EIGHT
 }
 
-/// The eight digits of a number below [`BEYOND_EIGHT`], a byte for each, the first in the lowest:
-/// halves, then quarters, then eighths, all of a kind at once. None of it can overflow.
+/// The eight digits of a number below [`BEYOND_EIGHT`], one per byte, the first digit in the lowest byte.
+/// Splits the number into halves, quarters and eighths, and computes all parts of a step together. No
+/// part can overflow into the next.
 #[inline]
 const fn digits(number: u64) -> u64 {
     let halves = (number / 10_000) | ((number % 10_000) << 32);
-    // Multiplied by nearly 2^20 / 100 and by nearly 2^10 / 10, which is close enough.
+    // Divides by 100 and by 10: 10,486 is nearly 2^20 / 100, and 103 is nearly 2^10 / 10. That is exact
+    // for numbers of this size.
     let hundreds = (halves.wrapping_mul(10_486) >> 20) & 0x7f_0000_007f;
     let quarters = hundreds | (halves.wrapping_sub(hundreds.wrapping_mul(100)) << 16);
     let tens = (quarters.wrapping_mul(103) >> 10) & 0x0f_000f_000f_000f;

@@ -1,18 +1,20 @@
+//! Tests of the decoder: commands are the same wherever the input is cut.
+
 use super::super::stream::RespInputBuffer;
 use super::*;
 use proptest::prelude::*;
 
 const BOUNDS: RespCommandBounds = RespCommandBounds { words: 8, bytes: 1_000, line: 100 };
 
-/// Commands with owned words, and how it ended.
+/// Commands with owned words, and the error that ended the input, if any.
 type DecoderOutput = (Vec<Vec<Vec<u8>>>, Option<RespProtocolError>);
 
-/// As a connection does it: whatever is complete is taken, the rest waits for more.
+/// Reads chunks as a connection does: takes complete commands, and keeps the rest until more arrives.
 fn read(chunks: &[&[u8]]) -> DecoderOutput {
-    let (mut inbox, mut commands) = (RespInputBuffer::of(b""), Vec::new());
+    let (mut buffer, mut commands) = (RespInputBuffer::of(b""), Vec::new());
     for chunk in chunks {
-        inbox.put(chunk);
-        let mut decoder = RespDecoder::new(inbox.bytes(), BOUNDS);
+        buffer.put(chunk);
+        let mut decoder = RespDecoder::new(buffer.bytes(), BOUNDS);
         loop {
             match decoder.next() {
                 Ok(Some(command)) => {
@@ -23,12 +25,12 @@ fn read(chunks: &[&[u8]]) -> DecoderOutput {
             }
         }
         let taken = decoder.taken();
-        inbox.take(taken);
+        buffer.take(taken);
     }
     (commands, None)
 }
 
-/// As clients write commands.
+/// Encodes a command as clients do.
 pub(in super::super) fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words.iter().map(AsRef::as_ref) {

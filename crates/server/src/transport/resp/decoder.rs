@@ -1,4 +1,4 @@
-//! Bytes become commands: lists of words that still lie in the buffer they were read into.
+//! Decodes bytes into commands: lists of words that refer to the input buffer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,17 +10,17 @@ use super::inline;
 /// The name of a command and its arguments.
 pub(super) type RespWords<'b> = SmallVec<[&'b [u8]; 8]>;
 
-/// A command.
+/// A decoded command.
 #[derive(Debug)]
 pub(super) enum RespCommand<'b> {
-    /// Its words lie in the buffer.
+    /// The words refer to the input buffer.
     Plain(RespWords<'b>),
-    /// Its words were escaped, as people may type them.
+    /// The words of an inline command with quotes, unescaped.
     Escaped(Vec<Vec<u8>>),
 }
 
 impl RespCommand<'_> {
-    /// The name and the arguments. Never empty once it was found.
+    /// The name and the arguments. Not empty for commands that [`RespDecoder::next`] returns.
     pub(super) fn words(&self) -> Cow<'_, [&[u8]]> {
         match self {
             Self::Plain(words) => Cow::Borrowed(words),
@@ -36,21 +36,21 @@ impl RespCommand<'_> {
     }
 }
 
-/// How large a command may be.
+/// How large a command can be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RespCommandBounds {
-    /// Words of a command.
+    /// The most words of a command.
     pub(super) words: usize,
-    /// Bytes of all its words.
+    /// The most bytes of all words of a command.
     pub(super) bytes: usize,
-    /// Bytes of a command that is a line.
+    /// The most bytes of an inline command.
     pub(super) line: usize,
 }
 
 /// Finds commands, one after the other.
 ///
-/// It keeps nothing of an incomplete command: its beginning is read again when more has arrived.
-/// That is cheap, since words are skipped by their length.
+/// The decoder keeps no state of an incomplete command: it is read from its beginning when more has
+/// arrived. That is cheap, since words are skipped by their length.
 #[derive(Debug)]
 pub(super) struct RespDecoder<'b> {
     input: &'b [u8],
@@ -65,7 +65,7 @@ impl<'b> RespDecoder<'b> {
         Self { input, last: 0, taken: 0, bounds }
     }
 
-    /// How many bytes belong to commands that were found.
+    /// How many bytes have been consumed.
     pub(super) const fn taken(&self) -> usize {
         self.taken
     }
@@ -80,12 +80,12 @@ impl<'b> RespDecoder<'b> {
         self.input.get(self.taken..).unwrap_or_default()
     }
 
-    /// Skips a command of this many bytes that was found elsewhere.
+    /// Skips commands of this many bytes that the caller has decoded itself.
     pub(super) fn skip(&mut self, length: usize) {
         self.taken += length;
     }
 
-    /// The next command; `None` if the rest is not a whole one.
+    /// The next command; `None` if the rest is not a complete command.
     pub(super) fn next(&mut self) -> Result<Option<RespCommand<'b>>, RespProtocolError> {
         loop {
             let rest = self.rest();
@@ -97,7 +97,7 @@ impl<'b> RespDecoder<'b> {
             let Some((command, length)) = found else { return Ok(None) };
             self.last = self.taken;
             self.taken += length;
-            // An empty list and an empty line say nothing, and are not answered.
+            // An empty list or an empty line is not a command and gets no reply, as in Redis.
             if command.len() > 0 {
                 return Ok(Some(command));
             }
@@ -105,7 +105,7 @@ impl<'b> RespDecoder<'b> {
     }
 }
 
-/// A command, and how many bytes it took, including everything around its words.
+/// A command and its length in bytes; `None` if it is incomplete.
 type RespDecodeResult<'b> = Option<(RespCommand<'b>, usize)>;
 
 /// `*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n`
@@ -125,7 +125,7 @@ fn list(
     if count > bounds.words {
         return Err(RespProtocolError::Count(Some((count, bounds.words))));
     }
-    let mut room = bounds.bytes;
+    let mut left = bounds.bytes;
     for _ in 0..count {
         match cursor.rest().first() {
             None => return Ok(None),
@@ -137,16 +137,16 @@ fn list(
         else {
             return Ok(None);
         };
-        let fits = usize::try_from(length).ok().filter(|length| *length <= room);
+        let fits = usize::try_from(length).ok().filter(|length| *length <= left);
         let length = fits.ok_or(RespProtocolError::Length(Some((length, bounds.bytes))))?;
-        room -= length;
+        left -= length;
         let Some(word) = cursor.word(length)? else { return Ok(None) };
         words.push(word);
     }
     Ok(Some((RespCommand::Plain(words), cursor.at)))
 }
 
-/// `ECHO hi\r\n`, as people type it.
+/// `ECHO hi\r\n`, an inline command.
 fn line(
     input: &[u8],
     bounds: RespCommandBounds,
@@ -167,12 +167,13 @@ fn line(
     Ok(Some((command, end + 1)))
 }
 
+/// A position in the input while a command is decoded.
 struct RespCursor<'b> {
     input: &'b [u8],
     at: usize,
 }
 
-/// Not a number.
+/// The error for a line that is not a number.
 struct RespNumberError;
 
 impl<'b> RespCursor<'b> {
@@ -180,7 +181,7 @@ impl<'b> RespCursor<'b> {
         self.input.get(self.at..).unwrap_or_default()
     }
 
-    /// A number and the end of its line; `None` if it is incomplete.
+    /// Reads a number and the end of its line; `None` if they are incomplete.
     fn number(&mut self) -> Result<Option<i64>, RespNumberError> {
         let rest = self.rest();
         let sign = usize::from(rest.first() == Some(&b'-'));
@@ -207,7 +208,7 @@ impl<'b> RespCursor<'b> {
         Ok(None)
     }
 
-    /// This many bytes and the end of their line; `None` if they are incomplete.
+    /// Reads this many bytes and the end of their line; `None` if they are incomplete.
     fn word(&mut self, length: usize) -> Result<Option<&'b [u8]>, RespProtocolError> {
         let rest = self.rest();
         let end = rest.get(length..).unwrap_or_default();
@@ -226,16 +227,16 @@ impl<'b> RespCursor<'b> {
 /// More digits than any length here has, and fewer than overflow an `i64`.
 pub(super) const MAX_DIGITS: usize = 18;
 
-/// Why bytes are not a command. The words before the colon are Redis's own: clients know them.
+/// Why bytes are not a command. The texts begin with those of Redis, which clients recognise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RespProtocolError {
-    /// A word count that is not one, or that is too large, with the maximum.
+    /// A word count that is not a number, or that is too large, with the maximum.
     Count(Option<(usize, usize)>),
-    /// A length that is not one, or that is negative or too large, with the maximum.
+    /// A length that is not a number, or that is negative or too large, with the maximum.
     Length(Option<(i64, usize)>),
-    /// Something else where a word should begin.
+    /// Another byte where a word should begin.
     NoWord(u8),
-    /// A word that goes on where it should end.
+    /// A word that continues where it should end.
     NoEnd,
     /// A line of more than this many bytes.
     Line(usize),

@@ -1,4 +1,4 @@
-//! Whatever comes in: nothing panics, memory stays bounded, and what goes out is RESP.
+//! Properties of any RESP input: nothing panics, memory stays bounded, and the output is valid RESP.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,14 +28,14 @@ policies:
   - { name: login, key: [ip, user], limits: [5/minute], block_for: 1m }
 ";
 
-/// A connection on which these bytes arrive is answered with whole replies, and needs little memory.
+/// A connection that receives these bytes sends only complete replies, and needs little memory.
 pub(crate) fn connection(input: &[u8]) {
     thread_local! {
         static SERVER: (Runtime, Arc<RespListenerContext<MemoryStore>>) = server();
     }
-    SERVER.with(|(runtime, door)| {
-        stays_small(input, door);
-        let output = runtime.block_on(talk(door, input));
+    SERVER.with(|(runtime, context)| {
+        stays_small(input, context);
+        let output = runtime.block_on(talk(context, input));
         assert!(is_resp(&output), "answered by {}", output.escape_ascii());
     });
 }
@@ -56,18 +56,18 @@ fn server() -> (Runtime, Arc<RespListenerContext<MemoryStore>>) {
     (runtime, Arc::new(RespListenerContext::new(Arc::new(app), config)))
 }
 
-/// Sends it in pieces, and takes whatever is answered.
-async fn talk(door: &Arc<RespListenerContext<MemoryStore>>, input: &[u8]) -> Vec<u8> {
+/// Sends the input in pieces, and returns the output.
+async fn talk(context: &Arc<RespListenerContext<MemoryStore>>, input: &[u8]) -> Vec<u8> {
     let (client, server) = duplex(1 << 10);
     let (_open, closing) = watch::channel(false);
     let connection =
-        tokio::spawn(connection::serve(server, None, Arc::clone(door), Seat::alone(closing)));
+        tokio::spawn(connection::serve(server, None, Arc::clone(context), Seat::alone(closing)));
     let (mut reader, mut writer) = split(client);
-    // Of any size, and always of the same for the same input.
+    // Derived from the input, so that a failure can be reproduced.
     let size = 1 + input.len().wrapping_mul(31) % 399;
     let send = async move {
         for piece in input.chunks(size) {
-            // It may have hung up on us by now.
+            // The server may have closed the connection by now.
             if writer.write_all(piece).await.is_err() {
                 break;
             }
@@ -81,12 +81,12 @@ async fn talk(door: &Arc<RespListenerContext<MemoryStore>>, input: &[u8]) -> Vec
     output
 }
 
-/// What is kept of incomplete commands is bounded.
-fn stays_small(input: &[u8], door: &RespListenerContext<MemoryStore>) {
-    let mut inbox = RespInputBuffer::of(b"");
+/// The memory for incomplete commands is bounded.
+fn stays_small(input: &[u8], context: &RespListenerContext<MemoryStore>) {
+    let mut buffer = RespInputBuffer::of(b"");
     for piece in input.chunks(100) {
-        inbox.put(piece);
-        let mut decoder = RespDecoder::new(inbox.bytes(), door.bounds);
+        buffer.put(piece);
+        let mut decoder = RespDecoder::new(buffer.bytes(), context.bounds);
         loop {
             match decoder.next() {
                 Ok(Some(_)) => {}
@@ -95,15 +95,15 @@ fn stays_small(input: &[u8], door: &RespListenerContext<MemoryStore>) {
             }
         }
         let taken = decoder.taken();
-        inbox.take(taken);
-        // A command, what is around its words, and what is read at once.
-        let most = door.bounds.bytes + door.bounds.words * 16;
-        assert!(inbox.bytes().len() <= most, "{}", inbox.bytes().len());
-        assert!(inbox.capacity() <= 4 * most, "{}", inbox.capacity());
+        buffer.take(taken);
+        // A command with the framing of its words.
+        let most = context.bounds.bytes + context.bounds.words * 16;
+        assert!(buffer.bytes().len() <= most, "{}", buffer.bytes().len());
+        assert!(buffer.capacity() <= 4 * most, "{}", buffer.capacity());
     }
 }
 
-/// Whether bytes are whole replies.
+/// Whether the bytes are complete replies.
 fn is_resp(mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         match reply(bytes) {
@@ -114,7 +114,7 @@ fn is_resp(mut bytes: &[u8]) -> bool {
     true
 }
 
-/// What comes after a reply.
+/// The bytes after the first reply.
 fn reply(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let (line, rest) = (&bytes[1..end], &bytes[end + 2..]);

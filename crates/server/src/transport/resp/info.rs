@@ -1,11 +1,11 @@
-//! `INFO`: who is connected, and how much they ask.
+//! `INFO`: statistics about the server and its Redis clients.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-/// The Redis clients of a server, in numbers.
+/// Counters of a server's Redis clients and their commands.
 #[derive(Debug)]
 pub(crate) struct RespClientCounters {
     started: Instant,
@@ -14,7 +14,7 @@ pub(crate) struct RespClientCounters {
     commands: AtomicU64,
 }
 
-/// A client that is connected, until it is dropped.
+/// A connected client, until the guard is dropped.
 #[derive(Debug)]
 pub(super) struct RespClientGuard<'a> {
     clients: &'a RespClientCounters,
@@ -31,13 +31,13 @@ impl RespClientCounters {
         }
     }
 
-    /// A client has connected.
+    /// Counts a client that has connected.
     pub(super) fn connect(&self) -> RespClientGuard<'_> {
         self.connected.fetch_add(1, Ordering::Relaxed);
         RespClientGuard { clients: self, id: self.entered.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// This many commands were read.
+    /// Counts commands that were read.
     pub(super) fn count(&self, commands: u64) {
         self.commands.fetch_add(commands, Ordering::Relaxed);
     }
@@ -55,7 +55,7 @@ impl Drop for RespClientGuard<'_> {
     }
 }
 
-/// The sections that are asked for, or all of them.
+/// The requested sections, or all of them if none is named.
 pub(super) fn text(sections: &[&[u8]], clients: &RespClientCounters) -> String {
     let wants = |name: &str| {
         let names = [name, "all", "default", "everything"];
@@ -89,7 +89,7 @@ pub(super) fn text(sections: &[&[u8]], clients: &RespClientCounters) -> String {
     text
 }
 
-/// The Redis version whose protocol this is. Clients conclude from it what they may send.
+/// The Redis version that the protocol corresponds to. Clients derive from it which commands exist.
 pub(super) const SPOKEN_VERSION: &str = "7.2.0";
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Commands that people type, into netcat or telnet: a line instead of a list.
+//! Inline commands: lines of text, as people type them into netcat or telnet.
 
 use memchr::memchr2;
 
 use super::decoder::{RespCommand, RespProtocolError, RespWords};
 
-/// The command in a line, as Redis reads it (`sdssplitargs`). Quotes hold together what contains
-/// spaces, and may open within a word; a backslash is an escape only inside them.
+/// Reads the command in a line, as Redis does (`sdssplitargs`). A quoted part can contain spaces and can
+/// begin within a word. A backslash is an escape only inside quotes.
 pub(super) fn read(line: &[u8]) -> Result<RespCommand<'_>, RespProtocolError> {
     match memchr2(b'"', b'\'', line) {
         None => Ok(RespCommand::Plain(split(line))),
@@ -13,7 +13,7 @@ pub(super) fn read(line: &[u8]) -> Result<RespCommand<'_>, RespProtocolError> {
     }
 }
 
-/// The words of a line without quotes, which lie in it as they are.
+/// Splits a line without quotes into words, without copying them.
 fn split(line: &[u8]) -> RespWords<'_> {
     let mut words = RespWords::new();
     let mut rest = past_spaces(line);
@@ -34,7 +34,7 @@ fn unquoted(line: &[u8]) -> Result<Vec<Vec<u8>>, RespProtocolError> {
         let (plain, after) = rest.split_at(length(rest).min(quote));
         let mut word = plain.to_vec();
         rest = match after {
-            // A closing quote is the end of a word.
+            // A closing quote ends the word.
             [quote @ (b'"' | b'\''), text @ ..] => add_quoted(*quote, text, &mut word)?,
             _ => after,
         };
@@ -44,9 +44,9 @@ fn unquoted(line: &[u8]) -> Result<Vec<Vec<u8>>, RespProtocolError> {
     Ok(words)
 }
 
-/// Adds what stands for the text before the closing quote, and returns what comes after it. Escapes
-/// are Redis's: `\\xff`, `\\n`, `\\r`, `\\t`, `\\b`, `\\a` and any other character as it is in double
-/// quotes; in single quotes only `\\'`.
+/// Adds the unescaped text before the closing quote to `word`, and returns what follows the quote. The
+/// escapes are those of Redis: in double quotes `\\xff`, `\\n`, `\\r`, `\\t`, `\\b`, `\\a`, and a backslash
+/// before any other character stands for that character; in single quotes only `\\'`.
 fn add_quoted<'t>(
     quote: u8,
     text: &'t [u8],
@@ -85,13 +85,13 @@ fn past_spaces(text: &[u8]) -> &[u8] {
     text.get(start..).unwrap_or_default()
 }
 
-/// As in C.
+/// Whether C's `isspace` is true.
 const fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == b'\x0b'
 }
 
-/// How long a word is that begins here. A vertical tab or a form feed does not end it, although
-/// neither begins one.
+/// The length of the word that begins here. As in Redis, a vertical tab or a form feed does not end a
+/// word, although a word cannot begin with one.
 fn length(text: &[u8]) -> usize {
     let ends = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     text.iter().position(ends).unwrap_or(text.len())

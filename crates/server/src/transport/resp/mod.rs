@@ -1,8 +1,8 @@
-//! The Redis protocol, so that every Redis client is a client of ours.
+//! The Redis protocol, so that every Redis client can be a client of Tidegate.
 //!
-//! `CL.THROTTLE` answers as redis-cell does, `RL.*` ask the policies, and the rest is what clients
-//! send before they get to the point. [`decoder`] finds commands in bytes, [`request`] what they
-//! mean, [`batch`] decides them, and [`reply`] writes the answers, all of a pipeline in one go.
+//! `CL.THROTTLE` replies as redis-cell does, the `RL.*` commands apply policies, and the other commands
+//! are those that clients send when they connect. [`decoder`] finds commands in bytes, [`request`]
+//! interprets them, [`batch`] decides them, and [`reply`] writes the replies of a whole pipeline together.
 
 mod batch;
 mod client;
@@ -35,7 +35,7 @@ pub use self::password::Password;
 use crate::{App, Listener, ListenerConfig, accept};
 
 /// Answers Redis clients on `listener` until `shutdown` resolves, then finishes the commands that
-/// have come.
+/// have arrived.
 ///
 /// Returns when the last connection is closed, or when the drain has taken its maximum time.
 ///
@@ -48,7 +48,7 @@ use crate::{App, Listener, ListenerConfig, accept};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 /// let app = Arc::new(App::demo(MemoryStore::new())?);
-/// let shutdown = async { /* until somebody says stop */ };
+/// let shutdown = async { /* wait for a signal */ };
 /// resp::serve(listener, app, ListenerConfig::default(), shutdown).await;
 /// # Ok(())
 /// # }
@@ -59,14 +59,14 @@ pub async fn serve<S: Store + 'static>(
     config: ListenerConfig,
     shutdown: impl Future<Output = ()>,
 ) {
-    let door = Arc::new(RespListenerContext::new(app, config));
+    let context = Arc::new(RespListenerContext::new(app, config));
     let shutdown = async {
         shutdown.await;
-        door.app.start_draining();
+        context.app.start_draining();
     };
-    accept::run(listener, &door.config, shutdown, |stream, seat| {
+    accept::run(listener, &context.config, shutdown, |stream, seat| {
         let address = stream.peer().address;
-        connection::serve(stream, address, Arc::clone(&door), seat)
+        connection::serve(stream, address, Arc::clone(&context), seat)
     })
     .await;
 }
@@ -86,5 +86,5 @@ impl<S: Store> RespListenerContext<S> {
     }
 }
 
-/// The most words in a command: all attributes that a plan may ask for, and then some.
+/// The most words in a command: more than the attributes that a plan can have.
 const MAX_WORDS: usize = 256;

@@ -1,4 +1,4 @@
-//! The password of a listener.
+//! The password that a RESP listener requires of its clients.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ use std::fmt;
 pub struct Password(Box<[u8]>);
 
 impl Password {
-    /// From text.
+    /// Creates a password from its text.
     pub fn new(password: impl AsRef<[u8]>) -> Self {
         Self(password.as_ref().into())
     }
 
-    /// Whether a guess is right. Takes the same time for every guess of the right length.
+    /// Whether a guess is correct. Takes the same time for every guess of the correct length.
     pub fn is(&self, guess: &[u8]) -> bool {
         let differences = self.0.iter().zip(guess).fold(0, |all, (a, b)| all | (a ^ b));
         self.0.len() == guess.len() && std::hint::black_box(differences) == 0

@@ -1,9 +1,9 @@
-//! `RL.CHECK`, `RL.PEEK`, `RL.REFUND` and `RL.RESET`: what the policies say.
+//! `RL.CHECK`, `RL.PEEK`, `RL.REFUND` and `RL.RESET`: commands that apply a policy.
 //!
-//! A policy whose key is one attribute is asked by the attribute's value, `RL.CHECK demo alice`; a
-//! number after that is the cost. Nothing in that word is a name: callers who may call themselves
-//! `key=bob` would pay with bob's quota. Several words are names and values, for every policy:
-//! `RL.CHECK login ip=203.0.113.9 user=alice COST 2`, or with more of them, for tiers,
+//! If a policy's key is one attribute, a single word is that attribute's value, `RL.CHECK demo alice`, and
+//! a number after it is the cost. Such a word is never read as a name and a value: otherwise a caller who
+//! can choose the name `key=bob` would use up bob's quota. Several words are names and values, for every
+//! policy: `RL.CHECK login ip=203.0.113.9 user=alice COST 2`, or with further attributes, for tiers,
 //! `RL.CHECK demo key=alice plan=pro`.
 
 use smallvec::{SmallVec, smallvec};
@@ -17,7 +17,7 @@ use super::command_spec::{RespCommandSpec, RespVerb};
 use super::reply::{RespProtocol, RespReplies, brief, whole};
 use super::request::{bounded, number};
 
-/// What a command owes to its policy.
+/// The charges of a command in its policy.
 pub(super) fn request_charges<'p>(
     spec: &RespCommandSpec,
     words: &[&[u8]],
@@ -26,26 +26,26 @@ pub(super) fn request_charges<'p>(
     let [_, name, rest @ ..] = words else { return Err("a policy was expected".to_owned()) };
     let name = std::str::from_utf8(name).unwrap_or_default();
     let Some(policy) = plan.policy(name) else { return Err(unknown_policy(words, plan)) };
-    let Some(asked) = RespPolicyArgs::read(policy, rest, number_name(spec.verb))? else {
+    let Some(args) = RespPolicyArgs::read(policy, rest, number_name(spec.verb))? else {
         return Err(usage_error(spec, policy));
     };
-    let cost = match (spec.verb, asked.cost) {
+    let cost = match (spec.verb, args.cost) {
         (RespVerb::Check, cost) => cost.unwrap_or(Cost::ONE),
         (RespVerb::Refund, Some(amount)) => amount,
         (RespVerb::Peek, None) => Cost::PEEK,
         (RespVerb::ResetKey, None) => Cost::ONE,
         _ => return Err(usage_error(spec, policy)),
     };
-    let owed = plan.charges_of(name, &asked.attributes[..], cost).map(Box::new);
-    let owed = owed.ok_or_else(|| unknown_policy(words, plan))?;
-    if owed.is_empty() && policy.key().any(|part| !asked.has(part)) {
+    let charges = plan.charges_of(name, &args.attributes[..], cost).map(Box::new);
+    let charges = charges.ok_or_else(|| unknown_policy(words, plan))?;
+    if charges.is_empty() && policy.key().any(|part| !args.has(part)) {
         return Err(usage_error(spec, policy));
     }
-    owed.cost_fault().map_or(Ok(()), |fault| Err(fault.to_string()))?;
-    Ok(owed)
+    charges.cost_fault().map_or(Ok(()), |fault| Err(fault.to_string()))?;
+    Ok(charges)
 }
 
-/// The words after a policy.
+/// The arguments after a policy's name.
 #[derive(Default)]
 struct RespPolicyArgs<'a> {
     attributes: SmallVec<[(&'a str, &'a [u8]); 4]>,
@@ -53,12 +53,12 @@ struct RespPolicyArgs<'a> {
 }
 
 impl<'a> RespPolicyArgs<'a> {
-    /// `None` if they are not what the policy needs. `called` is what a number after the key means,
-    /// if there may be one.
+    /// Reads the arguments; `None` if they do not fit the policy. `number_name` is what a number after the
+    /// key means, if there can be one.
     fn read(
         policy: &'a PlannedPolicy,
         words: &[&'a [u8]],
-        called: Option<&str>,
+        number_name: Option<&str>,
     ) -> Result<Option<Self>, String> {
         let mut key = policy.key();
         if let (Some(attribute), None, Some((value, number))) =
@@ -66,10 +66,10 @@ impl<'a> RespPolicyArgs<'a> {
         {
             bounded("key", value)?;
             let attributes = smallvec![(attribute, value)];
-            return match (number, called) {
+            return match (number, number_name) {
                 (None, _) => Ok(Some(Self { attributes, cost: None })),
-                (Some(number), Some(called)) => {
-                    Ok(Some(Self { attributes, cost: Some(cost(called, number)?) }))
+                (Some(number), Some(number_name)) => {
+                    Ok(Some(Self { attributes, cost: Some(cost(number_name, number)?) }))
                 }
                 (Some(_), None) => Ok(None),
             };
@@ -77,29 +77,29 @@ impl<'a> RespPolicyArgs<'a> {
         Self::named(words)
     }
 
-    /// Names and values, with the cost anywhere among them.
+    /// Reads names and values, with the cost anywhere among them.
     fn named(mut words: &[&'a [u8]]) -> Result<Option<Self>, String> {
-        let mut asked = Self::default();
+        let mut args = Self::default();
         while let [word, rest @ ..] = words {
             words = if word.eq_ignore_ascii_case(COST) {
-                let ([number, rest @ ..], None) = (rest, asked.cost) else { return Ok(None) };
-                asked.cost = Some(cost("cost", number)?);
+                let ([number, rest @ ..], None) = (rest, args.cost) else { return Ok(None) };
+                args.cost = Some(cost("cost", number)?);
                 rest
             } else {
                 let Some((name, value)) = attribute(word) else { return Ok(None) };
-                asked.add(name, value)?;
+                args.add(name, value)?;
                 rest
             };
         }
-        Ok(Some(asked))
+        Ok(Some(args))
     }
 
-    /// If one occurs twice, nobody can tell which value is meant.
+    /// Adds an attribute. If one occurs twice, it is unclear which value is meant.
     fn add(&mut self, name: &'a str, value: &'a [u8]) -> Result<(), String> {
         bounded(name, value)?;
         if self.has(name) {
             let name = brief(name.as_bytes());
-            return Err(format!("attribute {name} is there twice: expected one value"));
+            return Err(format!("attribute {name} occurs twice: expected one value"));
         }
         self.attributes.push((name, value));
         Ok(())
@@ -110,7 +110,7 @@ impl<'a> RespPolicyArgs<'a> {
     }
 }
 
-/// A key that stands alone, whatever it looks like, and the number after it.
+/// A key without a name, whatever it looks like, and the number after it if there is one.
 fn lone_key<'a, 'w>(words: &'w [&'a [u8]]) -> Option<(&'a [u8], Option<&'w [u8]>)> {
     let is_cost = |word: &[u8]| word.eq_ignore_ascii_case(COST);
     match words {
@@ -135,8 +135,8 @@ const fn number_name(verb: RespVerb) -> Option<&'static str> {
     }
 }
 
-fn cost(called: &str, word: &[u8]) -> Result<Cost, String> {
-    let units = number(called, word, 0, MAX_COUNT)?;
+fn cost(number_name: &str, word: &[u8]) -> Result<Cost, String> {
+    let units = number(number_name, word, 0, MAX_COUNT)?;
     Cost::new(units).map_err(|error| error.to_string())
 }
 
@@ -152,17 +152,17 @@ fn unknown_policy(words: &[&[u8]], plan: &Plan) -> String {
     format!("unknown policy {name}; there are: {}", names.join(", "))
 }
 
-/// How to ask this policy.
+/// The error for arguments that do not fit the policy, with the usage for this policy.
 #[cold]
 fn usage_error(spec: &RespCommandSpec, policy: &PlannedPolicy) -> String {
     let (name, key): (_, Vec<_>) = (policy.name(), policy.key().collect());
     let by = if key.is_empty() { "nothing".to_owned() } else { key.join(" and ") };
-    let ask = format!("{} {name}", spec.name);
+    let command = format!("{} {name}", spec.name);
     let mut usage = match (&key[..], spec.verb) {
-        ([_], RespVerb::Check) => format!("{ask} key [cost], or {ask}"),
-        ([_], RespVerb::Refund) => format!("{ask} key amount, or {ask}"),
-        ([_], _) => format!("{ask} key, or {ask}"),
-        _ => ask,
+        ([_], RespVerb::Check) => format!("{command} key [cost], or {command}"),
+        ([_], RespVerb::Refund) => format!("{command} key amount, or {command}"),
+        ([_], _) => format!("{command} key, or {command}"),
+        _ => command,
     };
     key.iter().for_each(|part| usage += &format!(" {part}=..."));
     if key.len() == 1 {
@@ -176,7 +176,7 @@ fn usage_error(spec: &RespCommandSpec, policy: &PlannedPolicy) -> String {
     format!("policy {name:?} tells callers apart by {by}: expected {usage}")
 }
 
-/// What is told about a decision.
+/// The reply to a check or peek.
 struct RespCheckReply {
     allowed: bool,
     limit: Option<u64>,
@@ -186,21 +186,21 @@ struct RespCheckReply {
     reason: DecisionReason,
 }
 
-pub(super) fn answer(owed: &RequestCharges<'_>, decision: &Decision, replies: &mut RespReplies) {
-    let told = RespCheckReply {
+pub(super) fn answer(charges: &RequestCharges<'_>, decision: &Decision, replies: &mut RespReplies) {
+    let reply = RespCheckReply {
         allowed: decision.is_allowed(),
         limit: decision.limit(),
         remaining: decision.remaining(),
         retry_after: decision.retry_after(),
         reset_after: decision.reset_after(),
-        reason: RateLimitAnswer::of_charges(owed, decision).reason(),
+        reason: RateLimitAnswer::of_charges(charges, decision).reason(),
     };
-    told.write(replies);
+    reply.write(replies);
 }
 
 impl RespCheckReply {
-    /// Whether it may happen, the limit, what remains, when to retry, when the limit is full again (in
-    /// milliseconds, rounded up; -1 for unknown or never), and why.
+    /// Writes whether the request is allowed, the limit, what remains, when to retry and when the limit is
+    /// full again (in milliseconds, rounded up; -1 for unknown or never), and the reason.
     #[inline]
     fn write(&self, replies: &mut RespReplies) {
         let count = |value: Option<u64>| value.map_or(-1, whole);
@@ -227,7 +227,7 @@ impl RespCheckReply {
     }
 }
 
-/// A command that asks a policy for which the key alone matters, as it may come for many keys.
+/// A check or peek that depends only on the key, to be repeated for other keys.
 #[derive(Debug)]
 pub(super) struct RespPolicyCheck {
     limit: SingleLimit,
@@ -235,27 +235,29 @@ pub(super) struct RespPolicyCheck {
 }
 
 impl RespPolicyCheck {
-    /// From such a command, of which the key is the third word, and what it owes.
-    pub(super) fn of(owed: &RequestCharges<'_>, words: &[&[u8]], plan: &Plan) -> Option<Self> {
-        let ([charge], Some(_)) = (owed.charges(), lone_key(words.get(2..)?)) else { return None };
+    /// From a command whose third word is the key, and its charges.
+    pub(super) fn of(charges: &RequestCharges<'_>, words: &[&[u8]], plan: &Plan) -> Option<Self> {
+        let ([charge], Some(_)) = (charges.charges(), lone_key(words.get(2..)?)) else {
+            return None;
+        };
         if !charge.rule().enforced {
             return None;
         }
-        let limit = SingleLimit::find(plan, owed.policy_name(0)?)?;
+        let limit = SingleLimit::find(plan, charges.policy_name(0)?)?;
         Some(Self { limit, cost: charge.cost() })
     }
 
-    /// What a key owes; `None` if it has several limits of its own, or none.
+    /// A key's charge; `None` if the key has several limits of its own, or none.
     #[inline]
     pub(super) fn charge<'p>(&self, key: &[u8], plan: &'p Plan) -> Option<Charge<'p>> {
         self.limit.charge(key, self.cost, plan).filter(|charge| charge.rule().enforced)
     }
 }
 
-/// What the one limit says, which is enforced.
+/// Writes the reply for the verdict of a single enforced limit.
 #[inline]
 pub(super) fn answer_verdict(verdict: &Verdict, replies: &mut RespReplies) {
-    let told = RespCheckReply {
+    let reply = RespCheckReply {
         allowed: verdict.allowed,
         limit: Some(verdict.limit),
         remaining: Some(verdict.remaining),
@@ -267,12 +269,12 @@ pub(super) fn answer_verdict(verdict: &Verdict, replies: &mut RespReplies) {
             false => DecisionReason::LimitExceeded,
         },
     };
-    told.write(replies);
+    reply.write(replies);
 }
 
 const NAMES: [&str; 5] = ["allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms"];
 const COST: &[u8] = b"COST";
-/// Enough to see what names look like, if there are ten thousand policies.
+/// Enough to show what names look like, even if there are ten thousand policies.
 const MAX_LISTED: usize = 20;
 
 #[cfg(test)]

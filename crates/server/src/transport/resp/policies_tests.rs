@@ -1,3 +1,5 @@
+//! Tests of the `RL.*` commands' arguments.
+
 use super::super::command_spec;
 use super::*;
 use tidegate::config::PolicySource;
@@ -22,15 +24,15 @@ fn with<T>(command: &str, then: impl FnOnce(Result<Box<RequestCharges<'_>>, Stri
 
 /// The capacity of the limit, and the cost.
 fn charge(command: &str) -> (u64, u64) {
-    with(command, |owed| {
-        let owed = owed.unwrap();
-        let charge = owed.charges()[0];
+    with(command, |charges| {
+        let charges = charges.unwrap();
+        let charge = charges.charges()[0];
         (charge.rule().limit.capacity(), charge.cost().get())
     })
 }
 
 fn refusal(command: &str) -> String {
-    with(command, |owed| owed.err().unwrap_or_default())
+    with(command, |charges| charges.err().unwrap_or_default())
 }
 
 #[test]
@@ -59,7 +61,7 @@ fn several_attributes_have_names() {
 
 #[test]
 fn the_order_of_names_is_nothing_to_a_counter() {
-    let counter = |command: &str| with(command, |owed| owed.unwrap().charges()[0].counter());
+    let counter = |command: &str| with(command, |charges| charges.unwrap().charges()[0].counter());
     let one = counter("RL.CHECK login ip=203.0.113.9 user=alice");
     assert_eq!(one, counter("RL.CHECK login user=alice ip=203.0.113.9"));
     assert_ne!(one, counter("RL.CHECK login user=bob ip=203.0.113.9"));
@@ -67,7 +69,7 @@ fn the_order_of_names_is_nothing_to_a_counter() {
 
 #[test]
 fn a_key_that_stands_alone_is_taken_as_it_is() {
-    let counter = |command: &str| with(command, |owed| owed.unwrap().charges()[0].counter());
+    let counter = |command: &str| with(command, |charges| charges.unwrap().charges()[0].counter());
     let alice = counter("RL.CHECK demo alice");
     let impostor = counter("RL.CHECK demo key=alice");
     assert_ne!(impostor, alice);
@@ -83,7 +85,7 @@ fn a_key_that_stands_alone_is_taken_as_it_is() {
         assert_eq!(counter(command), impostor, "{command}");
     }
     assert_eq!(charge("RL.CHECK demo key=alice 3"), (10, 3));
-    // So is one that looks like the beginning of a cost.
+    // The same holds for a key that looks like the beginning of a cost.
     let cost = counter("RL.CHECK demo COST");
     assert_eq!(counter("RL.CHECK demo COST 3"), cost);
     assert_eq!(charge("RL.CHECK demo COST 3"), (10, 3));
@@ -92,7 +94,7 @@ fn a_key_that_stands_alone_is_taken_as_it_is() {
 
 #[test]
 fn with_others_beside_it_the_attribute_has_its_name() {
-    let counter = |command: &str| with(command, |owed| owed.unwrap().charges()[0].counter());
+    let counter = |command: &str| with(command, |charges| charges.unwrap().charges()[0].counter());
     let alice = counter("RL.CHECK demo alice");
     assert_eq!(counter("RL.CHECK demo key=alice plan=pro"), alice);
     assert_eq!(counter("RL.CHECK demo plan=pro key=alice COST 2"), alice);
@@ -144,11 +146,11 @@ fn a_refusal_says_how_to_ask() {
         ),
         (
             "RL.CHECK login ip=1.1.1.1 user=alice user=bob",
-            r#"attribute "user" is there twice: expected one value"#,
+            r#"attribute "user" occurs twice: expected one value"#,
         ),
         (
             "RL.CHECK plans user=alice user=bob",
-            r#"attribute "user" is there twice: expected one value"#,
+            r#"attribute "user" occurs twice: expected one value"#,
         ),
     ] {
         assert_eq!(refusal(command), text);
@@ -177,5 +179,5 @@ fn a_cost_that_an_attribute_gives_is_a_number() {
 
 #[test]
 fn a_policy_without_limits_owes_nothing() {
-    assert!(with("RL.CHECK free alice", |owed| owed.unwrap().is_empty()));
+    assert!(with("RL.CHECK free alice", |charges| charges.unwrap().is_empty()));
 }

@@ -1,7 +1,7 @@
-//! One command for many keys, which is what most clients send.
+//! Answers repeated commands that differ only in their key, without parsing them again.
 //!
-//! All bytes except the key are the same as before, and so is their meaning: they are compared
-//! instead of parsed.
+//! Most clients send the same command for many keys. All bytes except the key are the same as before, and
+//! so is their meaning, so the bytes are compared instead of parsed.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -16,18 +16,18 @@ use super::throttle::RespThrottle;
 use super::{RespListenerContext, policies, stream, throttle};
 use crate::metrics::PolicyCounters;
 
-/// A command that was understood, for all that differ from it only in their key.
+/// A command that was parsed, as a template for commands that differ only in their key.
 #[derive(Debug)]
 pub(super) struct RespCommandTemplate {
     command: Box<[u8]>,
-    /// Where in it the key is, and the line that says how long that is.
+    /// The range of the key in `command`, including the line with the key's length.
     key: Range<usize>,
     repeated: RepeatedCommand,
-    /// By which it was understood. A client that is silent does not keep it.
+    /// The plan that the command was parsed with. Weak, so that a silent client does not keep an old plan.
     plan: Weak<Plan>,
 }
 
-/// What such a command asks for, whatever its key.
+/// What a repeated command requests, for any key.
 #[derive(Debug)]
 pub(super) enum RepeatedCommand {
     Throttle(RespThrottle),
@@ -35,7 +35,7 @@ pub(super) enum RepeatedCommand {
 }
 
 impl RepeatedCommand {
-    /// What a key owes; `None` if it is not as simple as that.
+    /// A key's charge; `None` if the key needs more than a single enforced limit.
     #[inline]
     fn charge<'a>(&'a self, key: &[u8], plan: &'a Plan) -> Option<Charge<'a>> {
         match self {
@@ -52,7 +52,7 @@ impl RepeatedCommand {
         }
     }
 
-    /// Where its decisions are counted, if they are a policy's.
+    /// The counters for its decisions, if they belong to a policy.
     fn counters(&self) -> Option<&PolicyCounters> {
         match self {
             Self::Throttle(_) => None,
@@ -62,13 +62,13 @@ impl RepeatedCommand {
 }
 
 impl RespCommandTemplate {
-    /// Of the last command, of whose words the one at `key` is the key. `None` for a command that is a
-    /// line, for a long one, and for one that something else follows already.
+    /// A template of the last command, whose key is the word at index `key`. `None` for an inline command,
+    /// for a long command, and if a different command already follows.
     pub(super) fn of(
         decoder: &RespDecoder<'_>,
         (words, key): (&[&[u8]], usize),
         plan: &Arc<Plan>,
-        asked: impl FnOnce() -> Option<RepeatedCommand>,
+        repeated: impl FnOnce() -> Option<RepeatedCommand>,
     ) -> Option<Self> {
         let command = decoder.last();
         if command.first() != Some(&b'*') || command.len() > LONGEST {
@@ -78,36 +78,42 @@ impl RespCommandTemplate {
         if !begin_alike(command.get(..key.start)?, decoder.rest()) {
             return None;
         }
-        Some(Self { repeated: asked()?, command: command.into(), key, plan: Arc::downgrade(plan) })
+        Some(Self {
+            repeated: repeated()?,
+            command: command.into(),
+            key,
+            plan: Arc::downgrade(plan),
+        })
     }
 
-    /// Answers all commands that differ only in their key, as long as nothing has to be waited for,
-    /// and returns how many.
+    /// Answers all following commands that differ only in their key, as long as the store decides
+    /// immediately, and returns how many.
     pub(super) fn answer<S: Store>(
         &self,
         decoder: &mut RespDecoder<'_>,
-        door: &RespListenerContext<S>,
+        context: &RespListenerContext<S>,
         replies: &mut RespReplies,
     ) -> u64 {
-        let Some(plan) = door.app.limiter().plan_if(&self.plan) else { return 0 };
-        let (input, longest) = (decoder.rest(), door.bounds.bytes);
-        let mut ahead = UpcomingCharges { repeat: self, plan: &plan, input, longest, commands: 0 };
+        let Some(plan) = context.app.limiter().plan_if(&self.plan) else { return 0 };
+        let (input, longest) = (decoder.rest(), context.bounds.bytes);
+        let mut upcoming =
+            UpcomingCharges { template: self, plan: &plan, input, longest, commands: 0 };
         while replies.bytes().len() < stream::MAX_PENDING_REPLIES {
-            let before = ahead.commands;
-            let charges = ahead.by_ref().take(AT_ONCE);
-            let tell =
+            let before = upcoming.commands;
+            let charges = upcoming.by_ref().take(AT_ONCE);
+            let answer =
                 |_: &Charge<'_>, verdict: &Verdict| self.repeated.answer_verdict(verdict, replies);
-            if !door.app.decide_each(self.repeated.counters(), charges, tell)
-                || ahead.commands == before
+            if !context.app.decide_each(self.repeated.counters(), charges, answer)
+                || upcoming.commands == before
             {
                 break;
             }
         }
-        decoder.skip(input.len() - ahead.input.len());
-        ahead.commands
+        decoder.skip(input.len() - upcoming.input.len());
+        upcoming.commands
     }
 
-    /// The key of the command that `input` begins with, and what follows that command.
+    /// If `input` begins with a matching command: the command's key, and what follows the command.
     fn find<'i>(&self, input: &'i [u8]) -> Option<(&'i [u8], &'i [u8])> {
         let (head, tail) = (self.command.get(..self.key.start)?, self.command.get(self.key.end..)?);
         let rest = input.strip_prefix(head)?;
@@ -117,12 +123,12 @@ impl RespCommandTemplate {
     }
 }
 
-/// What the next commands owe.
+/// An iterator over the charges of the next matching commands.
 struct UpcomingCharges<'r, 'i> {
-    repeat: &'r RespCommandTemplate,
+    template: &'r RespCommandTemplate,
     plan: &'r Plan,
     input: &'i [u8],
-    /// As many bytes as a command may have.
+    /// The most bytes that a command can have.
     longest: usize,
     commands: u64,
 }
@@ -132,24 +138,24 @@ impl<'r> Iterator for UpcomingCharges<'r, '_> {
 
     #[inline]
     fn next(&mut self) -> Option<Charge<'r>> {
-        let (key, rest) = self.repeat.find(self.input)?;
+        let (key, rest) = self.template.find(self.input)?;
         if self.input.len() - rest.len() > self.longest {
             return None;
         }
-        let charge = self.repeat.repeated.charge(key, self.plan)?;
+        let charge = self.template.repeated.charge(key, self.plan)?;
         self.input = rest;
         self.commands += 1;
         Some(charge)
     }
 }
 
-/// So few that their answers fit beside those that may wait.
+/// The commands that are decided together: few enough that their replies fit into the buffer.
 const AT_ONCE: usize = 64;
-/// What is remembered of a client has its bounds.
+/// Longer commands are not remembered, to bound the memory of a client.
 const LONGEST: usize = 512;
 const END: &[u8] = b"\r\n";
 
-/// Where in a command the word at `key` is, and the line that says how long that is.
+/// The range of the word at index `key` in a command, including the line with the word's length.
 fn key_range(command: &[u8], words: &[&[u8]], key: usize) -> Option<Range<usize>> {
     let mut start = after_line(command)?;
     for word in words.get(..key)? {
@@ -159,12 +165,12 @@ fn key_range(command: &[u8], words: &[&[u8]], key: usize) -> Option<Range<usize>
     Some(start..end)
 }
 
-/// Whether what has come so far could be the same.
+/// Whether the input so far is consistent with `head`: one is a prefix of the other.
 fn begin_alike(head: &[u8], input: &[u8]) -> bool {
     head.iter().zip(input).all(|(one, other)| one == other)
 }
 
-/// `$7\r\n`: how long a key is, and where it begins. `None` also if it would be too long.
+/// `$7\r\n`: the length of a key, and where the key begins. `None` also if the key is too long.
 fn length_of_word(input: &[u8]) -> Option<(usize, usize)> {
     let digits = input.strip_prefix(b"$")?;
     let mut length = 0_usize;
@@ -183,7 +189,7 @@ fn length_of_word(input: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Where a line has ended.
+/// The index after the first line.
 fn after_line(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| *byte == b'\n').map(|index| index + 1)
 }

@@ -1,3 +1,5 @@
+//! Tests of repeated commands: they are answered as if each was parsed.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -32,7 +34,7 @@ policies:
     overrides: { 'key=a': [5/hour], 'key=b': [1/minute, 5/hour] }
 ";
 
-fn door() -> RespListenerContext<MemoryStore<ManualClock>> {
+fn context() -> RespListenerContext<MemoryStore<ManualClock>> {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
     let source = PolicySource::new("limits.yaml", POLICIES).unwrap();
     let app = App::load(&source, MemoryStore::builder().clock(clock).build()).unwrap();
@@ -45,66 +47,66 @@ fn door() -> RespListenerContext<MemoryStore<ManualClock>> {
     RespListenerContext::new(Arc::new(app), config)
 }
 
-/// A client, as the server knows it.
+/// A client together with the server's state of its connection.
 struct RespTestClient<'d> {
-    door: &'d RespListenerContext<MemoryStore<ManualClock>>,
+    context: &'d RespListenerContext<MemoryStore<ManualClock>>,
     session: RespSession,
-    line: RespStream<DuplexStream>,
+    stream: RespStream<DuplexStream>,
     client: DuplexStream,
     _open: watch::Sender<bool>,
 }
 
 impl<'d> RespTestClient<'d> {
-    fn of(door: &'d RespListenerContext<MemoryStore<ManualClock>>) -> Self {
+    fn of(context: &'d RespListenerContext<MemoryStore<ManualClock>>) -> Self {
         let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
-        let session = RespSession::new(1, None, &door.config);
-        let line =
-            RespStream::new(server, &door.config, Seat::alone(closing), RespProtocol::default());
-        Self { door, session, line, client, _open: open }
+        let session = RespSession::new(1, None, &context.config);
+        let stream =
+            RespStream::new(server, &context.config, Seat::alone(closing), RespProtocol::default());
+        Self { context, session, stream, client, _open: open }
     }
 
-    /// Whether all of it was answered and the client stays.
+    /// Whether all commands were answered and the connection stays open.
     async fn send(&mut self, bytes: &[u8]) -> bool {
-        let Self { door, session, line, .. } = self;
-        let (taken, flow) = batch::answer(door, session, line, bytes).await;
-        assert!(line.flush().await);
+        let Self { context, session, stream, .. } = self;
+        let (taken, flow) = batch::answer(context, session, stream, bytes).await;
+        assert!(stream.flush().await);
         flow != RespFlow::Close && taken == bytes.len()
     }
 
-    async fn heard(self) -> String {
-        let Self { line, mut client, .. } = self;
-        drop(line);
-        let mut heard = Vec::new();
-        client.read_to_end(&mut heard).await.unwrap();
-        String::from_utf8_lossy(&heard).into_owned()
+    async fn received(self) -> String {
+        let Self { stream, mut client, .. } = self;
+        drop(stream);
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
+        String::from_utf8_lossy(&received).into_owned()
     }
 }
 
-/// What a client hears that sends these chunks, each after the previous one was answered. A server
-/// that is forgetful reads every one of them anew.
+/// The replies to these chunks, each of which is sent after the previous one was answered. A forgetful
+/// server parses each chunk anew.
 async fn answers(chunks: &[Vec<u8>], is_forgetful: bool) -> String {
-    let door = door();
-    let mut guest = RespTestClient::of(&door);
+    let context = context();
+    let mut client = RespTestClient::of(&context);
     for chunk in chunks {
-        if !guest.send(chunk).await {
+        if !client.send(chunk).await {
             break;
         }
         if is_forgetful {
-            guest.session.remember_command(None);
+            client.session.remember_command(None);
         }
     }
-    guest.heard().await
+    client.received().await
 }
 
-/// Of literals of any length.
+/// Encodes literals of different lengths.
 fn command(words: &[&[u8]]) -> Vec<u8> {
     encode(words)
 }
 
-/// Mostly questions that differ only in their key, and whatever else may come in between.
+/// Mostly checks that differ only in their key, with other commands in between.
 fn pipeline() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let keys = [&b""[..], b"a", b"A", b"b", b"\xff", b"a\r\n$1\r\n2", b"100000", b"203.0.113.9"];
-    // Too long for what a command may have, or for a key.
+    // Too long for a command, or for a key.
     let long = [&[b'k'; 4_096][..], &[b'k'; 4_097]];
     let keys = prop_oneof![
         50 => prop::sample::select(keys.to_vec()),
@@ -156,7 +158,7 @@ fn pipeline() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// However commands arrive, they are answered alike.
+    /// Commands get the same replies, however they arrive.
     #[test]
     fn a_pipeline_is_answered_as_its_commands_are(pipeline in pipeline(), is_known: bool) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -168,33 +170,34 @@ proptest! {
     }
 }
 
-/// Whatever comes again is decided by the plan of that time.
+/// A repeated command is decided by the current plan.
 #[tokio::test]
 async fn a_habit_does_not_outlive_its_plan() {
-    let door = door();
-    let mut guest = RespTestClient::of(&door);
+    let context = context();
+    let mut client = RespTestClient::of(&context);
     let check = |key: &[u8]| command(&[b"RL.CHECK", b"demo", key]);
-    assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
-    assert!(guest.send(&check(b"a").repeat(3)).await);
+    assert!(client.send(&command(&[b"AUTH", b"open sesame"])).await);
+    assert!(client.send(&check(b"a").repeat(3)).await);
     let changed = POLICIES.replace("10/minute", "4/minute");
-    door.app.reload(&PolicySource::new("limits.yaml", changed).unwrap()).unwrap();
-    assert!(guest.send(&check(b"a").repeat(2)).await);
-    let heard = guest.heard().await;
-    let told: Vec<_> = heard.split("*6\r\n").skip(1).map(|it| it.replace("\r\n", " ")).collect();
-    assert!(told[2].starts_with(":1 :10 :7 "), "{told:?}");
-    assert!(told[3].starts_with(":1 :4 :0 "), "{told:?}");
-    assert!(told[4].starts_with(":0 :4 :0 "), "{told:?}");
+    context.app.reload(&PolicySource::new("limits.yaml", changed).unwrap()).unwrap();
+    assert!(client.send(&check(b"a").repeat(2)).await);
+    let received = client.received().await;
+    let replies: Vec<_> =
+        received.split("*6\r\n").skip(1).map(|reply| reply.replace("\r\n", " ")).collect();
+    assert!(replies[2].starts_with(":1 :10 :7 "), "{replies:?}");
+    assert!(replies[3].starts_with(":1 :4 :0 "), "{replies:?}");
+    assert!(replies[4].starts_with(":0 :4 :0 "), "{replies:?}");
 }
 
 #[tokio::test]
 async fn what_comes_again_is_counted() {
-    let door = door();
-    let mut guest = RespTestClient::of(&door);
-    let metrics = door.app.metrics();
-    assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
-    assert!(guest.send(&command(&[b"RL.CHECK", b"demo", b"a"]).repeat(30)).await);
-    assert!(guest.send(&command(&[b"RL.PEEK", b"demo", b"a"]).repeat(2)).await);
-    assert!(guest.send(&command(&ALICE).repeat(9)).await);
+    let context = context();
+    let mut client = RespTestClient::of(&context);
+    let metrics = context.app.metrics();
+    assert!(client.send(&command(&[b"AUTH", b"open sesame"])).await);
+    assert!(client.send(&command(&[b"RL.CHECK", b"demo", b"a"]).repeat(30)).await);
+    assert!(client.send(&command(&[b"RL.PEEK", b"demo", b"a"]).repeat(2)).await);
+    assert!(client.send(&command(&ALICE).repeat(9)).await);
     let demo = metrics.policy("demo").unwrap();
     let of = |outcome| (demo.total(outcome), metrics.ad_hoc().total(outcome));
     assert_eq!(of(MetricOutcome::Allowed), (10, 5));
@@ -203,14 +206,14 @@ async fn what_comes_again_is_counted() {
     let top = metrics.top().list(1);
     assert_eq!((top.busiest_total, top.busiest[0].count), (30, 30));
     assert_eq!((top.denied_total, top.denied[0].count), (20, 20));
-    // One group in sixteen is timed, and then all of it.
+    // One group in sixteen is timed, with all of its commands.
     let before = metrics.latency().count();
     for _ in 0..1_600 {
-        assert!(guest.send(&command(&[b"RL.PEEK", b"demo", b"a"]).repeat(10)).await);
+        assert!(client.send(&command(&[b"RL.PEEK", b"demo", b"a"]).repeat(10)).await);
     }
     let timed = metrics.latency().count() - before;
     assert!((500..2_000).contains(&timed), "{timed}");
-    let info = info::text(&[b"stats"], door.app.redis_clients());
+    let info = info::text(&[b"stats"], context.app.redis_clients());
     assert!(info.contains("total_commands_processed:16042\r\n"), "{info}");
 }
 
@@ -256,7 +259,7 @@ fn a_line_is_not_repeated() {
     assert!(repeat(b"CL.THROTTLE alice 4 10 60\r\n").is_none());
 }
 
-/// It would be understood in vain.
+/// A template would be useless.
 #[test]
 fn what_something_else_follows_is_not_repeated() {
     let alice = command(&ALICE);
@@ -271,14 +274,14 @@ fn what_something_else_follows_is_not_repeated() {
     }
 }
 
-/// A plan that was replaced goes, however long a client stays silent.
+/// A replaced plan is freed, however long a client stays silent.
 #[tokio::test]
 async fn a_silent_client_keeps_no_plan() {
-    let door = door();
-    let mut guest = RespTestClient::of(&door);
-    assert!(guest.send(&command(&[b"AUTH", b"open sesame"])).await);
-    assert!(guest.send(&command(&[b"RL.CHECK", b"demo", b"a"]).repeat(2)).await);
-    let plan = Arc::downgrade(&door.app.limiter().plan());
-    door.app.reload(&PolicySource::new("limits.yaml", POLICIES).unwrap()).unwrap();
+    let context = context();
+    let mut client = RespTestClient::of(&context);
+    assert!(client.send(&command(&[b"AUTH", b"open sesame"])).await);
+    assert!(client.send(&command(&[b"RL.CHECK", b"demo", b"a"]).repeat(2)).await);
+    let plan = Arc::downgrade(&context.app.limiter().plan());
+    context.app.reload(&PolicySource::new("limits.yaml", POLICIES).unwrap()).unwrap();
     assert_eq!(plan.strong_count(), 0);
 }

@@ -1,19 +1,19 @@
-//! Answers become bytes, in the protocol that the client has chosen.
+//! Writes replies as bytes, in the protocol version that the client has chosen.
 
 use super::decimal;
 
-/// Which of the two protocols a client speaks.
+/// The version of the protocol that a client uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RespProtocol {
-    /// What every client understands.
+    /// The version that every client understands.
     #[default]
     Resp2,
-    /// With maps and a proper null, after `HELLO 3`.
+    /// The version with maps and a proper null, after `HELLO 3`.
     Resp3,
 }
 
 impl RespProtocol {
-    /// Its number.
+    /// The version's number.
     pub(super) const fn number(self) -> i64 {
         match self {
             Self::Resp2 => 2,
@@ -22,10 +22,10 @@ impl RespProtocol {
     }
 }
 
-/// Answers that wait to be written.
+/// Replies that wait to be written to the client.
 #[derive(Debug, Default)]
 pub(super) struct RespReplies {
-    /// Those, and room for more: whatever is written goes where it will stay.
+    /// The replies in the first `length` bytes, and initialised space for more.
     room: Vec<u8>,
     length: usize,
     protocol: RespProtocol,
@@ -45,7 +45,8 @@ impl RespReplies {
         self.room.get(..self.length).unwrap_or_default()
     }
 
-    /// They have been written. What one large pipeline needed is not kept for small ones.
+    /// Removes the replies after they are written. Memory that a large pipeline needed is freed once
+    /// smaller ones follow.
     pub(super) fn clear(&mut self) {
         let used = std::mem::take(&mut self.length);
         if used < self.room.len() / 4 {
@@ -54,12 +55,12 @@ impl RespReplies {
         }
     }
 
-    /// `+OK`. For our own words, which contain no line breaks.
+    /// `+OK`. Only for our own texts, which contain no line breaks.
     pub(super) fn status(&mut self, word: &str) {
         self.line(b'+', word.as_bytes());
     }
 
-    /// `-ERR ...`. Whatever a client has smuggled into the text stays on its line.
+    /// `-ERR ...`. Replaces control characters, so that a client's text cannot begin another reply.
     #[cold]
     pub(super) fn error(&mut self, text: &str) {
         let start = self.length;
@@ -76,7 +77,7 @@ impl RespReplies {
         self.integers([number]);
     }
 
-    /// Several integers, which is what most answers are made of.
+    /// Several integers, which make up most replies.
     #[inline]
     pub(super) fn integers<const COUNT: usize>(&mut self, numbers: [i64; COUNT]) {
         let room = self.spare(COUNT * decimal::ROOM);
@@ -86,7 +87,7 @@ impl RespReplies {
         self.length += length;
     }
 
-    /// A count.
+    /// A count, as an integer.
     pub(super) fn count(&mut self, number: u64) {
         self.integer(whole(number));
     }
@@ -105,7 +106,7 @@ impl RespReplies {
         self.length += length;
     }
 
-    /// Text of several lines, for people.
+    /// Text of several lines for people to read.
     pub(super) fn text(&mut self, text: &str) {
         match self.protocol {
             RespProtocol::Resp2 => self.bulk(text.as_bytes()),
@@ -118,7 +119,7 @@ impl RespReplies {
         }
     }
 
-    /// Nothing.
+    /// A null.
     pub(super) fn null(&mut self) {
         self.put(match self.protocol {
             RespProtocol::Resp2 => b"$-1\r\n",
@@ -126,12 +127,12 @@ impl RespReplies {
         });
     }
 
-    /// A list; its items come next.
+    /// The head of a list; write its items next.
     pub(super) fn list(&mut self, items: usize) {
         self.header(b'*', items);
     }
 
-    /// Names and values, which come next in turn. A client that does not know maps gets a list.
+    /// The head of a map; write its names and values next, in turn. RESP2 has no maps and gets a list.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.protocol {
             RespProtocol::Resp2 => self.header(b'*', pairs * 2),
@@ -159,7 +160,7 @@ impl RespReplies {
         self.length += bytes.len();
     }
 
-    /// Room for at least this many bytes more.
+    /// Space for at least this many more bytes.
     #[inline]
     fn spare(&mut self, bytes: usize) -> &mut [u8] {
         if self.room.len() - self.length < bytes {
@@ -175,12 +176,12 @@ impl RespReplies {
     }
 }
 
-/// A count as an integer of the protocol, which holds all of ours.
+/// A count as an integer of the protocol, capped at its maximum.
 pub(super) const fn whole(count: u64) -> i64 {
     if count > i64::MAX as u64 { i64::MAX } else { count as i64 }
 }
 
-/// Enough of a client's bytes to recognise them by, in quotes and on one line.
+/// The beginning of a client's bytes, long enough to recognise them, in quotes and on one line.
 pub(super) fn brief(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.get(..BRIEF).unwrap_or(bytes));
     let more = if bytes.len() > BRIEF { "..." } else { "" };
@@ -189,9 +190,9 @@ pub(super) fn brief(bytes: &[u8]) -> String {
 
 const BRIEF: usize = 64;
 const END: &[u8] = b"\r\n";
-/// Enough for the answers of most clients.
+/// The initial size of the buffer: enough for the replies of most clients.
 const LEAST: usize = 512;
-/// What an idle connection may keep.
+/// The most that is kept of a buffer that turns out too large.
 const KEPT: usize = 4 << 10;
 
 #[cfg(test)]
@@ -224,10 +225,10 @@ mod tests {
             assert_eq!(text, format!(":{number}\r\n"));
         }
         assert_eq!(
-            written(RespProtocol::Resp2, |it| it.count(u64::MAX)),
+            written(RespProtocol::Resp2, |replies| replies.count(u64::MAX)),
             format!(":{}\r\n", i64::MAX)
         );
-        assert_eq!(written(RespProtocol::Resp2, |it| it.list(12)), "*12\r\n");
+        assert_eq!(written(RespProtocol::Resp2, |replies| replies.list(12)), "*12\r\n");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a command asks for.
+//! Interprets a command's words as a request.
 
 use std::pin::pin;
 
@@ -13,24 +13,24 @@ use super::{policies, throttle};
 use crate::App;
 use crate::trace::within;
 
-/// A command, understood. What is large is in a box: it changes hands several times, and that would
-/// take longer than making room for it.
+/// An interpreted command. Large contents are boxed: a request is moved several times, which would cost
+/// more than the allocation.
 pub(super) enum RespRequest<'p> {
-    /// May this happen?
+    /// A check or a peek, which needs a decision.
     Question(RespQuestion<'p>),
-    /// It was taken and not used.
+    /// Units that were taken and not used are to be given back.
     Refund(Box<RequestCharges<'p>>),
-    /// The counter is to be reset.
+    /// A key's counters are to be reset.
     ResetKey(Box<RequestCharges<'p>>),
-    /// About the connection or the server.
+    /// A command about the connection or the server.
     ConnectionCommand(&'static RespCommandSpec),
-    /// Invalid, and why.
+    /// An invalid command, and the error text.
     Refused(String),
-    /// Not meant for us.
+    /// A request of another protocol: the connection must close without a reply.
     Foreign,
 }
 
-/// What a decision is asked for.
+/// What a decision is requested for.
 pub(super) enum RespQuestion<'p> {
     Throttle(RespThrottle),
     Check(Box<RequestCharges<'p>>),
@@ -38,25 +38,27 @@ pub(super) enum RespQuestion<'p> {
 
 impl RespQuestion<'_> {
     pub(super) async fn decide<S: Store>(&self, app: &App<S>) -> Decision {
-        // Redis clients have no way to say what they are part of.
+        // The Redis protocol cannot carry a parent span.
         let mut span = app.tracer().and_then(|tracer| tracer.begin(self.name(), None));
         let decision = within(&mut span, pin!(self.decide_untraced(app))).await;
         app.end_span(span);
         decision
     }
 
-    /// The same if there is no need to wait and nothing is traced.
+    /// Decides immediately, if the store can do so and nothing is traced.
     pub(super) fn try_decide<S: Store>(&self, app: &App<S>) -> Option<Decision> {
         match self {
             Self::Throttle(throttle) => app.try_decide_ad_hoc(&throttle.ad_hoc, throttle.cost),
-            Self::Check(owed) => app.try_decide(owed),
+            Self::Check(charges) => app.try_decide(charges),
         }
     }
 
     fn name(&self) -> &'static str {
         match self {
             Self::Throttle(_) => "CL.THROTTLE",
-            Self::Check(owed) if owed.charges().first().is_some_and(|it| it.cost().is_peek()) => {
+            Self::Check(charges)
+                if charges.charges().first().is_some_and(|charge| charge.cost().is_peek()) =>
+            {
                 "RL.PEEK"
             }
             Self::Check(_) => "RL.CHECK",
@@ -66,18 +68,18 @@ impl RespQuestion<'_> {
     async fn decide_untraced<S: Store>(&self, app: &App<S>) -> Decision {
         match self {
             Self::Throttle(throttle) => app.decide_ad_hoc(&throttle.ad_hoc, throttle.cost).await,
-            Self::Check(owed) => app.decide(owed).await,
+            Self::Check(charges) => app.decide(charges).await,
         }
     }
 
     pub(super) fn answer(&self, decision: &Decision, replies: &mut RespReplies) {
         match self {
             Self::Throttle(throttle) => throttle.answer(decision, replies),
-            Self::Check(owed) => policies::answer(owed, decision, replies),
+            Self::Check(charges) => policies::answer(charges, decision, replies),
         }
     }
 
-    /// What it asks for, whatever the key.
+    /// The same question without its key, to be repeated for other keys.
     pub(super) fn repeated_command<S: Store>(
         self,
         words: &[&[u8]],
@@ -86,15 +88,15 @@ impl RespQuestion<'_> {
     ) -> Option<RepeatedCommand> {
         match self {
             Self::Throttle(throttle) => Some(RepeatedCommand::Throttle(throttle)),
-            Self::Check(owed) => {
-                let check = RespPolicyCheck::of(&owed, words, plan)?;
-                let counters = app.metrics().policy(owed.policy_name(0)?)?;
+            Self::Check(charges) => {
+                let check = RespPolicyCheck::of(&charges, words, plan)?;
+                let counters = app.metrics().policy(charges.policy_name(0)?)?;
                 Some(RepeatedCommand::Check(check, counters))
             }
         }
     }
 
-    /// Which of its words is the key, if it is only one.
+    /// The index of the word that is the key, if the key is a single word.
     pub(super) const fn key_index(&self) -> usize {
         match self {
             Self::Throttle(_) => 1,
@@ -103,18 +105,18 @@ impl RespQuestion<'_> {
     }
 }
 
-/// Reads a command. Before a client is known, it may only say who it is.
-pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_known: bool) -> RespRequest<'p> {
+/// Interprets a command. A client that is not authenticated can only authenticate, reset or quit.
+pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_authenticated: bool) -> RespRequest<'p> {
     let Some(spec) = words.first().and_then(|name| command_spec::find(name)) else {
         return unknown_command(words);
     };
     if !spec.accepts(words.len()) {
         return RespRequest::Refused(spec.wrong_number());
     }
-    if !is_known && !spec.verb.is_allowed_before_auth() {
+    if !is_authenticated && !spec.verb.is_allowed_before_auth() {
         return RespRequest::Refused("NOAUTH Authentication required.".to_owned());
     }
-    let understood = match spec.verb {
+    let request = match spec.verb {
         RespVerb::Throttle => {
             throttle::read(words, plan).map(RespQuestion::Throttle).map(RespRequest::Question)
         }
@@ -127,13 +129,13 @@ pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_known: bool) -> RespR
         }
         _ => Ok(RespRequest::ConnectionCommand(spec)),
     };
-    understood.unwrap_or_else(|problem| RespRequest::Refused(format!("ERR {problem}")))
+    request.unwrap_or_else(|problem| RespRequest::Refused(format!("ERR {problem}")))
 }
 
 #[cold]
 fn unknown_command<'p>(words: &[&[u8]]) -> RespRequest<'p> {
     let (name, arguments) = split(words);
-    // A browser that was tricked into sending us a form: its body would be commands.
+    // An HTTP request, from a browser that was tricked into sending a form whose body is commands.
     if [&b"POST"[..], b"HOST:"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
         return RespRequest::Foreign;
     }
@@ -142,7 +144,7 @@ fn unknown_command<'p>(words: &[&[u8]]) -> RespRequest<'p> {
     RespRequest::Refused(format!("ERR unknown command {name}, with args beginning with: {list}"))
 }
 
-/// The first word, which is empty if there is none, and the others.
+/// The first word, or an empty one if there is none, and the others.
 pub(super) fn split<'b, 'w>(words: &'w [&'b [u8]]) -> (&'b [u8], &'w [&'b [u8]]) {
     match words {
         [first, rest @ ..] => (first, rest),
@@ -150,14 +152,14 @@ pub(super) fn split<'b, 'w>(words: &'w [&'b [u8]]) -> (&'b [u8], &'w [&'b [u8]])
     }
 }
 
-/// The way Redis shows words of commands.
+/// A word in single quotes, as Redis shows it.
 pub(super) fn quoted(word: &[u8]) -> String {
     let brief = brief(word);
-    let inner = brief.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    let inner = brief.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     format!("'{}'", inner.unwrap_or(&brief))
 }
 
-/// A whole number that a word stands for.
+/// Reads a whole number within bounds.
 pub(super) fn number(name: &str, word: &[u8], least: u64, most: u64) -> Result<u64, String> {
     let value = whole(word).filter(|value| (least..=most).contains(value));
     value.ok_or_else(|| {
@@ -174,7 +176,7 @@ fn whole(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// Keys are hashed, never stored: this bounds time, not memory.
+/// Checks a key's length. Keys are hashed, never stored: this bounds time, not memory.
 pub(super) fn bounded(name: &str, value: &[u8]) -> Result<(), String> {
     match value.len() {
         0..=MAX_KEY => Ok(()),

@@ -1,4 +1,4 @@
-//! What a client has said about itself, and the commands that concern the connection.
+//! A RESP connection's state, and the commands that read or change it.
 
 use std::net::IpAddr;
 
@@ -14,17 +14,17 @@ use super::request::{RespRequest, quoted};
 use super::{RespListenerContext, info};
 use crate::{ClientRight, ListenerConfig, ListenerKind, RefusalReason, Transport};
 
-/// A client, as far as it is known.
+/// A connection's state: its client, whether it is authenticated, and its last command.
 #[derive(Debug)]
 pub(super) struct RespSession {
     client: RespClient,
-    /// Whether it has sent the password, or there is none.
+    /// Whether the client has sent the password, or none is required.
     is_authenticated: bool,
     has_password: bool,
-    /// Where it comes from, if that is not a unix socket.
+    /// The client's address, unless it uses a unix socket.
     address: Option<IpAddr>,
     wrong_passwords: u32,
-    /// What it asked last: most clients ask the same over and over, for other keys.
+    /// The last check: most clients repeat it for other keys.
     template: Option<RespCommandTemplate>,
 }
 
@@ -45,42 +45,46 @@ impl RespSession {
         self.is_authenticated
     }
 
-    /// Takes note of a question that may come again, or forgets the last.
-    pub(super) fn remember_command(&mut self, habit: Option<RespCommandTemplate>) {
-        self.template = habit;
+    /// Sets or removes the template for repeated commands.
+    pub(super) fn remember_command(&mut self, template: Option<RespCommandTemplate>) {
+        self.template = template;
     }
 
-    /// Answers whatever comes next that was asked last, and returns how many times.
+    /// Answers the next commands that match the template, and returns how many.
     pub(super) fn answer_repeats<S: Store>(
         &self,
         decoder: &mut RespDecoder<'_>,
-        door: &RespListenerContext<S>,
+        context: &RespListenerContext<S>,
         replies: &mut RespReplies,
     ) -> u64 {
-        self.template.as_ref().map_or(0, |habit| habit.answer(decoder, door, replies))
+        self.template.as_ref().map_or(0, |template| template.answer(decoder, context, replies))
     }
 
-    /// Executes whatever is not a question, and answers it.
+    /// Executes any request other than a question, and answers it.
     pub(super) async fn answer<S: Store>(
         &mut self,
         request: RespRequest<'_>,
         words: &[&[u8]],
-        door: &RespListenerContext<S>,
+        context: &RespListenerContext<S>,
         replies: &mut RespReplies,
     ) -> RespFlow {
-        let limiter = door.app.limiter();
-        let may = |right| door.config.rights.permit(Transport::Resp, right);
+        let limiter = context.app.limiter();
+        let may = |right| context.config.rights.permit(Transport::Resp, right);
         let changed = match request {
-            RespRequest::Refund(owed) if may(ClientRight::Refund) => limiter.refund(&owed).await,
-            RespRequest::ResetKey(owed) if may(ClientRight::Reset) => limiter.reset(&owed).await,
-            RespRequest::Refund(_) => return refuse(door, NO_REFUNDS, replies),
-            RespRequest::ResetKey(_) => return refuse(door, NO_RESETS, replies),
-            RespRequest::ConnectionCommand(spec) => {
-                return self.answer_connection_command(spec, words, door, replies);
+            RespRequest::Refund(charges) if may(ClientRight::Refund) => {
+                limiter.refund(&charges).await
             }
-            RespRequest::Refused(problem) => return refuse(door, &problem, replies),
+            RespRequest::ResetKey(charges) if may(ClientRight::Reset) => {
+                limiter.reset(&charges).await
+            }
+            RespRequest::Refund(_) => return refuse(context, NO_REFUNDS, replies),
+            RespRequest::ResetKey(_) => return refuse(context, NO_RESETS, replies),
+            RespRequest::ConnectionCommand(spec) => {
+                return self.answer_connection_command(spec, words, context, replies);
+            }
+            RespRequest::Refused(problem) => return refuse(context, &problem, replies),
             RespRequest::Foreign => {
-                door.app.count_refusal(ListenerKind::Resp, RefusalReason::Forbidden);
+                context.app.count_refusal(ListenerKind::Resp, RefusalReason::Forbidden);
                 return RespFlow::Close;
             }
             RespRequest::Question(_) => return RespFlow::Close,
@@ -96,7 +100,7 @@ impl RespSession {
         &mut self,
         spec: &RespCommandSpec,
         words: &[&[u8]],
-        door: &RespListenerContext<S>,
+        context: &RespListenerContext<S>,
         replies: &mut RespReplies,
     ) -> RespFlow {
         let arguments = words.get(1..).unwrap_or_default();
@@ -106,19 +110,19 @@ impl RespSession {
                 [] => replies.status("PONG"),
             },
             RespVerb::Echo => replies.bulk(arguments.first().copied().unwrap_or_default()),
-            RespVerb::Hello => return self.hello(arguments, door, replies),
-            RespVerb::Auth => return self.auth(arguments, door, replies),
+            RespVerb::Hello => return self.hello(arguments, context, replies),
+            RespVerb::Auth => return self.auth(arguments, context, replies),
             RespVerb::Select => select(arguments, replies),
             RespVerb::Client => self.client.answer(arguments, replies),
             RespVerb::Command => command_spec::describe(arguments, replies),
-            RespVerb::Info => replies.text(&info::text(arguments, door.app.redis_clients())),
+            RespVerb::Info => replies.text(&info::text(arguments, context.app.redis_clients())),
             RespVerb::Config => config(arguments, replies),
             RespVerb::Reset => self.reset(replies),
             RespVerb::Quit => {
                 replies.status("OK");
                 return RespFlow::Close;
             }
-            // Decided long before.
+            // These are never connection commands.
             RespVerb::Throttle
             | RespVerb::Check
             | RespVerb::Peek
@@ -128,12 +132,11 @@ impl RespSession {
         RespFlow::Continue
     }
 
-    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`: nothing is changed unless all of it can
-    /// be.
+    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`: changes nothing unless all parts succeed.
     fn hello<S: Store>(
         &mut self,
         arguments: &[&[u8]],
-        door: &RespListenerContext<S>,
+        context: &RespListenerContext<S>,
         replies: &mut RespReplies,
     ) -> RespFlow {
         let (protocol, mut options) = match arguments {
@@ -142,17 +145,17 @@ impl RespSession {
             [b"3", rest @ ..] => (RespProtocol::Resp3, rest),
             _ => {
                 let problem = "NOPROTO unsupported protocol version: expected 2 or 3";
-                return refuse(door, problem, replies);
+                return refuse(context, problem, replies);
             }
         };
-        let (mut is_known, mut name) = (self.is_authenticated, None);
+        let (mut is_authenticated, mut name) = (self.is_authenticated, None);
         loop {
             match options {
                 [word, user, guess, rest @ ..] if word.eq_ignore_ascii_case(b"AUTH") => {
-                    if let Err(flow) = self.authenticate(user, guess, door, replies) {
+                    if let Err(flow) = self.authenticate(user, guess, context, replies) {
                         return flow;
                     }
-                    (is_known, options) = (true, rest);
+                    (is_authenticated, options) = (true, rest);
                 }
                 [word, text, rest @ ..] if word.eq_ignore_ascii_case(b"SETNAME") => {
                     (name, options) = (Some(*text), rest);
@@ -160,20 +163,20 @@ impl RespSession {
                 [] => break,
                 [word, ..] => {
                     let problem = format!("ERR Syntax error in HELLO option {}", quoted(word));
-                    return refuse(door, &problem, replies);
+                    return refuse(context, &problem, replies);
                 }
             }
         }
-        if !is_known {
+        if !is_authenticated {
             let problem = "NOAUTH HELLO needs AUTH <user> <password> before anything else";
-            return refuse(door, problem, replies);
+            return refuse(context, problem, replies);
         }
         if let Some(name) = name
             && let Err(problem) = self.client.rename(name)
         {
-            return refuse(door, problem, replies);
+            return refuse(context, problem, replies);
         }
-        self.is_authenticated = is_known;
+        self.is_authenticated = is_authenticated;
         replies.set_protocol(protocol);
         self.write_hello(replies);
         RespFlow::Continue
@@ -202,7 +205,7 @@ impl RespSession {
     fn auth<S: Store>(
         &mut self,
         arguments: &[&[u8]],
-        door: &RespListenerContext<S>,
+        context: &RespListenerContext<S>,
         replies: &mut RespReplies,
     ) -> RespFlow {
         let (user, guess) = match arguments {
@@ -214,7 +217,7 @@ impl RespSession {
             replies.error(NO_PASSWORD);
             return RespFlow::Continue;
         }
-        if let Err(flow) = self.authenticate(user, guess, door, replies) {
+        if let Err(flow) = self.authenticate(user, guess, context, replies) {
             return flow;
         }
         self.is_authenticated = true;
@@ -222,25 +225,25 @@ impl RespSession {
         RespFlow::Continue
     }
 
-    /// Whether a password is right. One that is not is answered here, and a client that guesses is
-    /// not heard for long.
+    /// Checks a password. Answers a wrong password here, and closes the connection of a client that has
+    /// sent too many.
     fn authenticate<S: Store>(
         &mut self,
         user: &[u8],
         guess: &[u8],
-        door: &RespListenerContext<S>,
+        context: &RespListenerContext<S>,
         replies: &mut RespReplies,
     ) -> Result<(), RespFlow> {
-        let (password, logins) = (door.config.resp_password.as_ref(), door.app.logins());
+        let (password, logins) = (context.config.resp_password.as_ref(), context.app.logins());
         if password.is_some() && logins.wait(ListenerKind::Resp, self.address).is_some() {
-            refuse(door, TOO_MANY, replies);
+            refuse(context, TOO_MANY, replies);
             return Err(RespFlow::Close);
         }
-        // There is one user. Without a password any will do, as with Redis.
+        // There is only the default user. Without a configured password any guess succeeds, as in Redis.
         if user == b"default" && password.is_none_or(|password| password.is(guess)) {
             return Ok(());
         }
-        refuse(door, WRONG_PASSWORD, replies);
+        refuse(context, WRONG_PASSWORD, replies);
         if password.is_some() {
             logins.record_failure(ListenerKind::Resp, self.address);
             self.wrong_passwords = self.wrong_passwords.saturating_add(1);
@@ -248,7 +251,7 @@ impl RespSession {
         Err(if self.wrong_passwords < MOST_WRONG { RespFlow::Continue } else { RespFlow::Close })
     }
 
-    /// As if the client had just connected.
+    /// Resets the connection to its initial state.
     fn reset(&mut self, replies: &mut RespReplies) {
         self.client = RespClient::new(self.client.id());
         self.is_authenticated = !self.has_password;
@@ -257,10 +260,10 @@ impl RespSession {
     }
 }
 
-/// Answers with an error, and counts it.
+/// Answers with an error, and counts the refusal.
 #[cold]
 fn refuse<S: Store>(
-    door: &RespListenerContext<S>,
+    context: &RespListenerContext<S>,
     problem: &str,
     replies: &mut RespReplies,
 ) -> RespFlow {
@@ -271,12 +274,12 @@ fn refuse<S: Store>(
         _ if problem.starts_with("ERR unknown command") => RefusalReason::NotFound,
         _ => RefusalReason::Malformed,
     };
-    door.app.count_refusal(ListenerKind::Resp, reason);
+    context.app.count_refusal(ListenerKind::Resp, reason);
     replies.error(problem);
     RespFlow::Continue
 }
 
-/// There is one database.
+/// `SELECT`: there is only database 0.
 fn select(arguments: &[&[u8]], replies: &mut RespReplies) {
     match arguments {
         [b"0"] => replies.status("OK"),
@@ -284,20 +287,20 @@ fn select(arguments: &[&[u8]], replies: &mut RespReplies) {
     }
 }
 
-/// Some clients ask for settings of Redis; there are none here.
+/// `CONFIG`: some clients request settings of Redis, of which there are none here.
 fn config(arguments: &[&[u8]], replies: &mut RespReplies) {
     match arguments {
         [get, _, ..] if get.eq_ignore_ascii_case(b"GET") => replies.map(0),
-        _ => replies.error("ERR CONFIG knows GET only: limits are in the configuration file"),
+        _ => replies.error("ERR CONFIG supports only GET: limits are in the configuration file"),
     }
 }
 
 const NO_REFUNDS: &str = "NOPERM refunds are off: expected serve --allow resp:refund";
 const NO_RESETS: &str = "NOPERM resets are off: expected serve --allow resp:reset";
 const TOO_MANY: &str = "ERR too many wrong passwords from this address: expected a pause";
-/// On one connection.
+/// The most wrong passwords on one connection.
 const MOST_WRONG: u32 = 10;
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-/// Clients recognise this one by its words.
+/// Redis's own text, which clients recognise.
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the \
                            default user. Are you sure your configuration is correct?";

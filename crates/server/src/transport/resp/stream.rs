@@ -1,4 +1,4 @@
-//! A connection's two directions, and how long each may take.
+//! A RESP client's stream: its input and output buffers, and their timeouts.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -15,18 +15,18 @@ use crate::ListenerConfig;
 use crate::accept::ClosingSignal;
 use crate::seats::{QUIET, Seat, SeatUse};
 
-/// What a client has sent that has not been answered yet.
+/// Bytes that a client has sent and that are not answered yet.
 #[derive(Debug)]
 pub(super) struct RespInputBuffer {
     bytes: BytesMut,
-    /// How much to read at once: more for clients that send a lot.
-    room: usize,
+    /// How much to read at a time: more for clients that send a lot.
+    read_size: usize,
 }
 
 impl RespInputBuffer {
-    /// With what has arrived already.
+    /// A buffer with bytes that have already arrived.
     pub(super) fn of(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.into(), room: LEAST_READ }
+        Self { bytes: bytes.into(), read_size: LEAST_READ }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -37,26 +37,26 @@ impl RespInputBuffer {
         self.bytes.is_empty()
     }
 
-    /// This many bytes were answered.
+    /// Removes bytes that were answered.
     pub(super) fn take(&mut self, length: usize) {
         self.bytes.advance(length.min(self.bytes.len()));
     }
 
-    /// What the next bytes are read into.
+    /// The buffer for the next read.
     fn make_room(&mut self) -> &mut BytesMut {
-        // Reclaims what answered bytes have freed, so only then is it known how much there is.
-        self.bytes.reserve(self.room);
-        if self.bytes.is_empty() && self.bytes.capacity() > self.room * 4 {
-            self.bytes = BytesMut::with_capacity(self.room);
+        // First, because this reclaims the space of answered bytes: only then is the capacity known.
+        self.bytes.reserve(self.read_size);
+        if self.bytes.is_empty() && self.bytes.capacity() > self.read_size * 4 {
+            self.bytes = BytesMut::with_capacity(self.read_size);
         }
         &mut self.bytes
     }
 
     fn adapt_size(&mut self, length: usize) {
-        if length >= self.room {
-            self.room = (self.room * 2).min(MOST_READ);
-        } else if length < self.room / 4 {
-            self.room = (self.room / 2).max(LEAST_READ);
+        if length >= self.read_size {
+            self.read_size = (self.read_size * 2).min(MOST_READ);
+        } else if length < self.read_size / 4 {
+            self.read_size = (self.read_size / 2).max(LEAST_READ);
         }
     }
 
@@ -72,39 +72,39 @@ impl RespInputBuffer {
     }
 }
 
-/// The result of listening.
+/// The outcome of waiting for more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RespReadOutcome {
-    /// Bytes.
+    /// Bytes have arrived.
     Bytes,
-    /// Everything is answered, and the client is silent for the moment.
+    /// Everything is answered, and the client has been silent for a while.
     Pause,
-    /// The client is gone, or took too long.
+    /// The client has left, or took too long.
     Gone,
-    /// The server closes, and has answered everything that has come.
+    /// The server closes, and has answered everything that has arrived.
     ServerCloses,
 }
 
-/// A client at the other end: bytes in, replies out.
+/// A client's stream while it is active, with its pending replies and its timer.
 pub(super) struct RespStream<IO> {
     io: IO,
     replies: RespReplies,
-    /// How long silence is a pause and no rest.
+    /// How long the client can be silent before the connection pauses.
     pause: Duration,
     command_timeout: Duration,
     write_timeout: Duration,
-    /// Since when the client has been waited for.
+    /// When the current wait for the client began.
     since: Instant,
-    /// Never later than it must be; if it rings too early it is set again. So it costs nothing as
-    /// long as a client keeps talking.
+    /// Never later than the deadline. If it fires too early, it is set again, so it need not be moved as
+    /// long as the client keeps sending.
     timer: Pin<Box<Sleep>>,
     seat: Seat,
     work: SeatUse,
     closing: ClosingSignal,
-    /// Wakes whoever waits when the server closes.
+    /// Wakes the task when the server closes.
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Who will be woken.
-    waiting: Option<Waker>,
+    /// The waker that `closed` was last polled with.
+    waker: Option<Waker>,
     is_closing: bool,
 }
 
@@ -125,43 +125,44 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RespStream<IO> {
             closing: seat.closing(),
             work: seat.work(),
             seat,
-            // Or a task that has used up its turn would be told to come back, and not be woken.
+            // Unconstrained: a task that has used up its budget would get `Pending` here without being
+            // registered for the wake-up.
             closed: Box::pin(unconstrained(async move {
                 drop(closed.wait_for(|closing| *closing).await);
             })),
-            waiting: None,
+            waker: None,
             is_closing,
         }
     }
 
-    /// What is left while the client is silent, and since when it has been.
+    /// What remains while the client is silent, and since when it has been silent.
     pub(super) fn into_rest(self) -> (IO, Seat, RespProtocol, Instant) {
         (self.io, self.seat, self.replies.protocol(), self.since)
     }
 
-    /// Where answers go until they are written.
+    /// The replies that wait to be written.
     pub(super) const fn replies(&mut self) -> &mut RespReplies {
         &mut self.replies
     }
 
-    /// Whole commands have come.
+    /// Records that complete commands were answered.
     pub(super) fn mark_served(&self) {
         self.work.mark_served();
     }
 
-    /// Whether the server was told to stop.
+    /// Whether the server closes.
     pub(super) const fn is_closing(&self) -> bool {
         self.is_closing
     }
 
-    /// Waits for more bytes. A client that has begun a command gets less time than one that is
-    /// silent; `anew` says that the time starts now, rather than continuing from the previous wait.
+    /// Waits for more bytes. A client that has begun a command gets less time than a silent one. With
+    /// `anew`, the time starts now, rather than continuing from the previous wait.
     pub(super) async fn read_more(
         &mut self,
-        inbox: &mut RespInputBuffer,
+        input: &mut RespInputBuffer,
         anew: bool,
     ) -> RespReadOutcome {
-        let is_idle = inbox.is_empty();
+        let is_idle = input.is_empty();
         if anew {
             self.since = Instant::now();
         }
@@ -169,35 +170,35 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RespStream<IO> {
         if due < self.timer.deadline() {
             self.timer.as_mut().reset(due);
         }
-        let Self { io, timer: alarm, closing, closed, waiting, is_closing, .. } = self;
-        let mut read = pin!(io.read_buf(inbox.make_room()));
+        let Self { io, timer, closing, closed, waker, is_closing, .. } = self;
+        let mut read = pin!(io.read_buf(input.make_room()));
         let mut is_pause = false;
-        let heard = poll_fn(|cx| {
-            // First, or a client that never pauses would never be told.
+        let received = poll_fn(|cx| {
+            // First, because a client that never pauses must notice the close too.
             *is_closing |= closing.has_changed().unwrap_or(true);
             if let Poll::Ready(read) = read.as_mut().poll(cx) {
                 return Poll::Ready(Some(read.unwrap_or(0)));
             }
-            // Once is enough, as long as it is the same task that waits.
-            if !*is_closing && !waiting.as_ref().is_some_and(|it| it.will_wake(cx.waker())) {
+            // Registering once is enough, as long as the same task waits.
+            if !*is_closing && !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 *is_closing = closed.as_mut().poll(cx).is_ready();
-                *waiting = Some(cx.waker().clone());
+                *waker = Some(cx.waker().clone());
             }
             if *is_closing && is_idle {
                 return Poll::Ready(None);
             }
-            while alarm.as_mut().poll(cx).is_ready() {
+            while timer.as_mut().poll(cx).is_ready() {
                 if Instant::now() >= due {
                     is_pause = is_idle;
                     return Poll::Ready(Some(0));
                 }
-                alarm.as_mut().reset(due);
+                timer.as_mut().reset(due);
             }
             Poll::Pending
         })
         .await;
-        let Some(heard) = heard else {
-            // What has arrived by now is answered: the runtime may not have seen it yet.
+        let Some(received) = received else {
+            // Answer what has arrived by now: the runtime may not have noticed it yet.
             yield_now().await;
             return match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
                 Poll::Ready(Ok(1..)) => RespReadOutcome::Bytes,
@@ -208,17 +209,17 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RespStream<IO> {
         if is_pause {
             return RespReadOutcome::Pause;
         }
-        inbox.adapt_size(heard);
-        if heard > 0 { RespReadOutcome::Bytes } else { RespReadOutcome::Gone }
+        input.adapt_size(received);
+        if received > 0 { RespReadOutcome::Bytes } else { RespReadOutcome::Gone }
     }
 
-    /// Whether enough answers are waiting to be written together.
+    /// Whether so many replies are pending that they should be written now.
     pub(super) fn is_full(&self) -> bool {
         self.replies.bytes().len() >= MAX_PENDING_REPLIES
     }
 
-    /// Writes all answers at once. Returns whether that worked: if not, part of an answer may have
-    /// left, so nothing may follow it, and the client is dropped.
+    /// Writes all replies together. Returns whether that succeeded: if not, part of a reply may have been
+    /// sent, so nothing may follow it, and the connection must end.
     pub(super) async fn flush(&mut self) -> bool {
         if self.replies.bytes().is_empty() {
             return true;
@@ -226,10 +227,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RespStream<IO> {
         let (io, bytes) = (&mut self.io, self.replies.bytes());
         let mut write = pin!(async {
             io.write_all(bytes).await?;
-            // TLS keeps what the socket has no room for, and sends it only when it is told to.
+            // TLS buffers what does not fit into the socket, and sends it only when it is flushed.
             io.flush().await
         });
-        // Most clients have room for it, and then there is no need to look at the clock.
+        // Usually the socket has room for the replies, so try once before starting a timeout.
         let written = match poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx))).await {
             Poll::Ready(written) => Ok(written),
             Poll::Pending => timeout(self.write_timeout, write).await,
@@ -238,40 +239,41 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RespStream<IO> {
         matches!(written, Ok(Ok(())))
     }
 
-    /// Says that this was all.
+    /// Closes the stream so that the client can still read all replies.
     pub(super) async fn close_gracefully(self) {
         close_gracefully(self.io, self.write_timeout).await;
     }
 }
 
-/// Says that this was all. Closing with bytes unread would reset the connection, and take away answers
-/// that the client has not read yet; so whatever still arrives is read and discarded, until the client
-/// is gone or silent, for as long as it might have taken to read an answer.
+/// Closes a stream so that the client can still read all replies. Closing it with unread bytes would
+/// reset the connection and discard replies that the client has not read yet. So whatever still arrives is
+/// read and discarded, until the client leaves or is silent, or `within` has passed.
 pub(super) async fn close_gracefully(
     mut io: impl AsyncRead + AsyncWrite + Unpin,
     within: Duration,
 ) {
-    let farewell = async {
+    let closing = async {
         io.shutdown().await?;
-        // Little: when the server stops, all of its clients may be here.
-        let mut forgotten = BytesMut::with_capacity(LEAST_READ);
-        while let Ok(read) = timeout(DISCARD_TIMEOUT, io.read_buf(&mut forgotten)).await {
+        // A small buffer: when the server stops, all of its clients can be here at the same time.
+        let mut discarded = BytesMut::with_capacity(LEAST_READ);
+        while let Ok(read) = timeout(DISCARD_TIMEOUT, io.read_buf(&mut discarded)).await {
             if read? == 0 {
                 break;
             }
-            forgotten.clear();
+            discarded.clear();
         }
         Ok::<_, std::io::Error>(())
     };
-    let _ = timeout(within, farewell).await;
+    let _ = timeout(within, closing).await;
 }
 
 const LEAST_READ: usize = 4 << 10;
 const MOST_READ: usize = 64 << 10;
+/// Replies are written once they have this many bytes.
 pub(super) const MAX_PENDING_REPLIES: usize = 64 << 10;
-/// A client that was silent for so long will not say anything more.
+/// A client that has been silent for this long is not expected to send anything more.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-/// Beyond this an instant may not be representable.
+/// The longest timeout: an instant further in the future may not be representable.
 pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 #[cfg(test)]
@@ -280,18 +282,18 @@ mod tests {
 
     #[test]
     fn who_sends_much_is_given_room_and_gives_it_back() {
-        let mut inbox = RespInputBuffer::of(b"");
+        let mut input = RespInputBuffer::of(b"");
         for _ in 0..8 {
-            inbox.put(&[b'x'; MOST_READ]);
-            inbox.take(MOST_READ);
+            input.put(&[b'x'; MOST_READ]);
+            input.take(MOST_READ);
         }
-        assert_eq!(inbox.room, MOST_READ);
+        assert_eq!(input.read_size, MOST_READ);
         for _ in 0..20 {
-            inbox.put(b"PING\r\n");
-            inbox.take(6);
+            input.put(b"PING\r\n");
+            input.take(6);
         }
-        inbox.put(b"PING\r\n");
-        assert_eq!(inbox.room, LEAST_READ);
-        assert!(inbox.capacity() <= 4 * LEAST_READ, "{}", inbox.capacity());
+        input.put(b"PING\r\n");
+        assert_eq!(input.read_size, LEAST_READ);
+        assert!(input.capacity() <= 4 * LEAST_READ, "{}", input.capacity());
     }
 }

@@ -1,4 +1,4 @@
-//! `CL.THROTTLE key max_burst count period [quantity]`, as in redis-cell.
+//! `CL.THROTTLE key max_burst count period [quantity]`, compatible with redis-cell.
 
 use tidegate::algorithm::{Algorithm, TokenBucket};
 use tidegate::{AdHocLimit, Charge, Cost, Decision, MAX_COUNT, Plan, Quota, Span, Verdict};
@@ -6,17 +6,17 @@ use tidegate::{AdHocLimit, Charge, Cost, Decision, MAX_COUNT, Plan, Quota, Span,
 use super::reply::{RespReplies, whole};
 use super::request::{bounded, number};
 
-/// A limit that its command describes, for one key.
+/// A limit that the command itself describes, for one key.
 #[derive(Debug)]
 pub(super) struct RespThrottle {
     pub(super) ad_hoc: AdHocLimit,
     pub(super) cost: Cost,
-    /// What the bucket holds.
+    /// The capacity of the bucket.
     limit: u64,
 }
 
-/// The counter belongs to the key and the period: another burst or count finds the old debt, in
-/// tokens, and another period starts anew.
+/// Reads the command. The counter belongs to the key and the period: with another burst or count the used
+/// tokens stay used, and another period starts with a full bucket.
 pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<RespThrottle, String> {
     let [_, key, max_burst, count, period, quantity @ ..] = words else {
         return Err("five or six words were expected".to_owned());
@@ -38,22 +38,22 @@ pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<RespThrottle, String>
 }
 
 impl RespThrottle {
-    /// What another key owes to the same limit.
+    /// The charge of another key for the same limit.
     #[inline]
     pub(super) fn charge(&self, key: &[u8], plan: &Plan) -> Charge<'_> {
         self.ad_hoc.charge_of(key, self.cost, plan)
     }
 
-    /// Limited or not, the limit, what remains, when to retry (-1 for never, and if there is no
-    /// need to), and when the bucket is full again; seconds, rounded up.
+    /// Writes whether the request is limited, the limit, what remains, when to retry (-1 for never, or if
+    /// there is no need to), and when the bucket is full again. Times are in seconds, rounded up.
     pub(super) fn answer(&self, decision: &Decision, replies: &mut RespReplies) {
         let (allowed, retry) = (decision.is_allowed(), decision.retry_after());
         match decision.verdicts() {
-            // There is only one limit, and it is enforced.
+            // The command has only one limit, and it is enforced.
             [verdict, ..] => {
                 answer_verdict(&Verdict { allowed, retry_after: retry, ..*verdict }, replies)
             }
-            // The store and its stand-in are silent.
+            // Neither the store nor the fallback has a verdict.
             [] => {
                 let remaining = if allowed { self.limit } else { 0 };
                 let reset_after = retry.unwrap_or_default();
@@ -67,7 +67,7 @@ impl RespThrottle {
     }
 }
 
-/// What the one limit says.
+/// Writes the reply for the limit's verdict.
 #[inline]
 pub(super) fn answer_verdict(verdict: &Verdict, replies: &mut RespReplies) {
     replies.list(5);

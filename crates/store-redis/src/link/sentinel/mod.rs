@@ -1,9 +1,9 @@
-//! Where Sentinels say that the primary is.
+//! Finds the primary through its Sentinels.
 //!
-//! All Sentinels of the service are followed at once, each over a connection for questions and one
-//! on which it announces changes. What they say has an epoch, so one that is cut off from the
-//! others and behind the times misleads nobody. They are asked every second besides, and at once
-//! whenever a call makes somebody doubt that the primary still is one.
+//! All Sentinels of the service are followed concurrently, each over one connection for queries and
+//! one on which it announces changes. Their views have an epoch, so a Sentinel that is cut off from
+//! the others and out of date does not mislead us. They are also queried every second, and
+//! immediately whenever a call fails in a way that suggests another primary.
 
 mod follower;
 mod views;
@@ -29,40 +29,41 @@ pub(crate) struct SentinelGroup {
     watcher: ScopedTask,
 }
 
-/// What is known, and who wants to know.
+/// What is known about a service and its Sentinels.
 #[derive(Debug)]
 struct SentinelRegistry {
     config: Arc<RedisConfig>,
     service: String,
     login: RedisLogin,
-    /// Those that the configuration names. They are never given up.
+    /// The Sentinels that the configuration names. They are followed forever.
     named: Vec<RedisAddress>,
-    /// Those, and the ones that others named.
+    /// The named Sentinels, and those that other Sentinels reported.
     known: Mutex<Vec<KnownSentinel>>,
     views: Mutex<SentinelViews>,
     primary: watch::Sender<PrimaryLocation>,
-    /// How often somebody had a reason to ask again.
+    /// Counts the reasons to query the Sentinels again.
     suspicions: watch::Sender<u64>,
-    /// Rung when another Sentinel has become known.
+    /// Notified when another Sentinel becomes known.
     more: Notify,
 }
 
+/// A Sentinel to follow.
 #[derive(Debug)]
 struct KnownSentinel {
     address: RedisAddress,
-    /// Its own name for itself, once it has answered: it may be known by two addresses.
+    /// Its ID, once it has answered: a Sentinel may be known by two addresses.
     id: Option<String>,
 }
 
-/// Who is the primary.
+/// Where the primary is, or why that is unknown.
 #[derive(Clone, Debug)]
 enum PrimaryLocation {
-    /// Nobody has asked yet, or the runtime of those who did is gone.
+    /// No caller has needed the primary yet, or the runtime of those that did has ended.
     Idle,
-    /// Being asked for.
+    /// The Sentinels are being queried for the first time.
     Awaited,
     Known(RedisAddress),
-    /// No Sentinel says, and this is what the last one that failed met.
+    /// No Sentinel answers; this is the failure of the last one.
     Unknown(RedisFailure),
 }
 
@@ -74,7 +75,7 @@ impl SentinelGroup {
         config: &RedisConfig,
     ) -> Self {
         let known = |address: &RedisAddress| KnownSentinel { address: address.clone(), id: None };
-        let desk = SentinelRegistry {
+        let registry = SentinelRegistry {
             config: Arc::new(config.clone()),
             service: service.to_owned(),
             login: login.clone(),
@@ -85,21 +86,21 @@ impl SentinelGroup {
             suspicions: watch::Sender::new(0),
             more: Notify::new(),
         };
-        Self { registry: Arc::new(desk), watcher: ScopedTask::default() }
+        Self { registry: Arc::new(registry), watcher: ScopedTask::default() }
     }
 
-    /// Where the primary is: right away, or once a Sentinel has said so.
+    /// Where the primary is. Waits for a Sentinel's answer if that is not known yet.
     pub(super) async fn primary(&self) -> Result<RedisAddress, RedisFailure> {
-        let mut seats = self.registry.primary.subscribe();
+        let mut locations = self.registry.primary.subscribe();
         loop {
             self.start_if_idle();
-            match &*seats.borrow_and_update() {
+            match &*locations.borrow_and_update() {
                 PrimaryLocation::Known(address) => return Ok(address.clone()),
                 PrimaryLocation::Unknown(failure) => return Err(failure.clone()),
                 PrimaryLocation::Idle | PrimaryLocation::Awaited => {}
             }
-            if seats.changed().await.is_err() {
-                let message = "the Sentinels were given up";
+            if locations.changed().await.is_err() {
+                let message = "the Sentinels' client was shut down";
                 return Err(RedisFailure::not_run(StoreErrorKind::Unreachable, message));
             }
         }
@@ -107,29 +108,29 @@ impl SentinelGroup {
 
     /// Returns when the primary is somewhere else.
     pub(super) async fn wait_until_moved(&self, address: &RedisAddress) {
-        let mut seats = self.registry.primary.subscribe();
+        let mut locations = self.registry.primary.subscribe();
         loop {
             self.start_if_idle();
-            let seat = seats.borrow_and_update().clone();
-            if matches!(&seat, PrimaryLocation::Known(primary) if primary != address) {
+            let location = locations.borrow_and_update().clone();
+            if matches!(&location, PrimaryLocation::Known(primary) if primary != address) {
                 return;
             }
-            if seats.changed().await.is_err() {
+            if locations.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// The primary may be another by now: asks again.
+    /// Queries the Sentinels again, since there may be another primary by now.
     pub(super) fn suspect_primary(&self) {
         self.registry.suspect_primary();
     }
 
     fn start_if_idle(&self) {
-        let won = self.registry.primary.send_if_modified(|seat| {
-            let idle = matches!(seat, PrimaryLocation::Idle);
+        let won = self.registry.primary.send_if_modified(|location| {
+            let idle = matches!(location, PrimaryLocation::Idle);
             if idle {
-                *seat = PrimaryLocation::Awaited;
+                *location = PrimaryLocation::Awaited;
             }
             idle
         });
@@ -141,17 +142,17 @@ impl SentinelGroup {
 
 impl SentinelRegistry {
     fn suspect_primary(&self) {
-        self.suspicions.send_modify(|doubts| *doubts = doubts.wrapping_add(1));
+        self.suspicions.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// A Sentinel has answered.
+    /// Records a Sentinel's answer.
     fn record_view(&self, sentinel: &RedisAddress, view: SentinelView) {
         let mut views = self.views.lock();
         views.record_view(sentinel, view);
         self.publish(&views);
     }
 
-    /// A Sentinel cannot be heard.
+    /// Records that a Sentinel cannot be reached.
     fn record_loss(&self, sentinel: &RedisAddress, failure: RedisFailure) {
         let mut views = self.views.lock();
         views.record_loss(sentinel, failure);
@@ -159,7 +160,7 @@ impl SentinelRegistry {
     }
 
     fn publish(&self, views: &SentinelViews) {
-        let seat = match views.newest() {
+        let location = match views.newest() {
             Some(view) => PrimaryLocation::Known(view.primary.clone()),
             // As long as one of them may still answer, callers wait.
             None => match views.why_none(&self.named) {
@@ -168,17 +169,17 @@ impl SentinelRegistry {
             },
         };
         self.primary.send_if_modified(|before| {
-            // A follower may outlive the watch on a runtime that ends. Nobody would correct its word.
+            // On a runtime that ends, a follower may outlive the watcher. Nothing would correct its view.
             if matches!(before, PrimaryLocation::Idle) {
                 return false;
             }
-            let is_news = !matches!((&*before, &seat), (PrimaryLocation::Known(a), PrimaryLocation::Known(b)) if a == b);
-            *before = seat;
-            is_news
+            let is_change = !matches!((&*before, &location), (PrimaryLocation::Known(a), PrimaryLocation::Known(b)) if a == b);
+            *before = location;
+            is_change
         });
     }
 
-    /// Others have been named.
+    /// Adds Sentinels that another one reported.
     fn add_sentinels(&self, others: Vec<RedisAddress>) {
         let mut known = self.known.lock();
         for address in others {
@@ -190,14 +191,14 @@ impl SentinelRegistry {
         }
     }
 
-    /// A Sentinel says who it is.
+    /// Records a Sentinel's ID.
     fn record_id(&self, sentinel: &RedisAddress, id: Option<String>) {
         let mut known = self.known.lock();
         let own = known.iter_mut().find(|one| one.address == *sentinel);
         own.into_iter().for_each(|own| own.id.clone_from(&id));
     }
 
-    /// Whether a Sentinel is also followed by an address that was known earlier. One that the
+    /// Whether a Sentinel is also followed at an address that was known earlier. A Sentinel that the
     /// configuration names is followed in any case.
     fn is_duplicate(&self, sentinel: &RedisAddress) -> bool {
         let known = self.known.lock();
@@ -206,32 +207,33 @@ impl SentinelRegistry {
         !self.named.contains(sentinel) && known[..at].iter().any(is_same)
     }
 
-    /// One that only others named, and that is not there or known otherwise. It is known again when
-    /// it is named again.
+    /// Forgets a Sentinel that only others reported, and that is gone or known by another address. It
+    /// becomes known again if it is reported again.
     fn forget(&self, sentinel: &RedisAddress) {
         self.known.lock().retain(|one| one.address != *sentinel);
         self.views.lock().forget(sentinel);
     }
 }
 
-/// Follows all Sentinels there are.
+/// Follows all known Sentinels.
 struct SentinelWatcher(Arc<SentinelRegistry>);
 
 impl SentinelWatcher {
     async fn run(self) {
-        let desk = &self.0;
+        let registry = &self.0;
         let mut followers: JoinSet<RedisAddress> = JoinSet::new();
         let mut followed: Vec<RedisAddress> = Vec::new();
         loop {
-            let known: Vec<_> = desk.known.lock().iter().map(|one| one.address.clone()).collect();
+            let known: Vec<_> =
+                registry.known.lock().iter().map(|one| one.address.clone()).collect();
             for sentinel in
                 known.into_iter().filter(|one| !followed.contains(one)).collect::<Vec<_>>()
             {
                 followed.push(sentinel.clone());
-                followers.spawn(SentinelFollower::new(Arc::clone(desk), sentinel).run());
+                followers.spawn(SentinelFollower::new(Arc::clone(registry), sentinel).run());
             }
             tokio::select! {
-                () = desk.more.notified() => {}
+                () = registry.more.notified() => {}
                 Some(Ok(gone)) = followers.join_next() => {
                     followed.retain(|sentinel| *sentinel != gone);
                 }
@@ -240,7 +242,7 @@ impl SentinelWatcher {
     }
 }
 
-/// The next caller starts another one, on a runtime that is still running.
+/// Lets the next caller start another watcher, on a runtime that is still running.
 impl Drop for SentinelWatcher {
     fn drop(&mut self) {
         *self.0.views.lock() = SentinelViews::default();
@@ -248,5 +250,5 @@ impl Drop for SentinelWatcher {
     }
 }
 
-/// Sentinels to follow, including those that the configuration names.
+/// The most Sentinels to follow, including those that the configuration names.
 const MOST_SENTINELS: usize = 64;

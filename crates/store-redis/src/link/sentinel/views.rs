@@ -1,29 +1,30 @@
-//! What each Sentinel says, and whose word counts.
+//! The Sentinels' views of the primary, and which of them counts.
 
 use crate::link::failure::RedisFailure;
 use crate::url::RedisAddress;
 
-/// What a Sentinel says.
+/// Which server is the primary, according to one Sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SentinelView {
     pub(super) primary: RedisAddress,
-    /// Grows with each failover. One that was cut off from the others has an older one.
+    /// Grows with each failover. A Sentinel that was cut off from the others has an older one.
     pub(super) epoch: u64,
 }
 
-/// What each Sentinel said last, or why it said nothing.
+/// The latest view of each Sentinel, or why it has none.
 #[derive(Debug, Default)]
 pub(super) struct SentinelViews {
     all: Vec<SentinelViewEntry>,
-    /// How often any of them has changed its mind.
+    /// How often any of them has changed.
     changes: u64,
 }
 
+/// The latest view of one Sentinel.
 #[derive(Debug)]
 struct SentinelViewEntry {
     sentinel: RedisAddress,
     view: Result<SentinelView, RedisFailure>,
-    /// When it changed its mind, counted in such changes; zero if it never did.
+    /// When its view changed, as the number of that change; zero if it never did.
     changed: u64,
 }
 
@@ -44,11 +45,11 @@ impl SentinelViews {
         self.all.retain(|entry| entry.sentinel != *sentinel);
     }
 
-    /// The view of the latest epoch, and among those the one that was changed last: some users may
-    /// not ask for epochs.
+    /// The view with the latest epoch, and among several the one that changed last: epochs are unknown
+    /// if the user has no permission to read them.
     pub(super) fn newest(&self) -> Option<&SentinelView> {
         let views = self.all.iter().filter_map(|entry| Some((entry.view.as_ref().ok()?, entry)));
-        // Of equals the first: two ways to write one address must not make anybody move.
+        // Among equals, the first: two spellings of one address must not look like a failover.
         let newest = views.rev().max_by_key(|(view, entry)| (view.epoch, entry.changed));
         newest.map(|(view, _)| view)
     }
@@ -66,16 +67,14 @@ impl SentinelViews {
     fn set(
         &mut self,
         sentinel: &RedisAddress,
-        said: Result<SentinelView, RedisFailure>,
+        view: Result<SentinelView, RedisFailure>,
         changed: impl Fn(u64) -> u64,
     ) {
         match self.all.iter_mut().find(|entry| entry.sentinel == *sentinel) {
-            Some(entry) => (entry.view, entry.changed) = (said, changed(entry.changed)),
-            None => self.all.push(SentinelViewEntry {
-                sentinel: sentinel.clone(),
-                view: said,
-                changed: 0,
-            }),
+            Some(entry) => (entry.view, entry.changed) = (view, changed(entry.changed)),
+            None => {
+                self.all.push(SentinelViewEntry { sentinel: sentinel.clone(), view, changed: 0 });
+            }
         }
     }
 }
@@ -104,7 +103,7 @@ mod tests {
         views.record_view(&at("a"), view("old", 1));
         views.record_view(&at("b"), view("new", 2));
         assert_eq!(primary(&views), Some(at("new")));
-        // One that is behind the times and changes its mind is still behind.
+        // A Sentinel that is out of date is still out of date after its view changed.
         views.record_view(&at("a"), view("older", 1));
         assert_eq!(primary(&views), Some(at("new")));
         views.record_loss(&at("b"), RedisFailure::not_run(StoreErrorKind::Unreachable, "gone"));

@@ -1,4 +1,4 @@
-//! Nodes that share the slots, and hand them over.
+//! A Cluster: nodes that share the slots, and migrate them.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -93,7 +93,7 @@ async fn the_wrong_kind_of_url_is_a_misconfiguration() {
     assert_failed(count(&nowhere, "k").await, StoreErrorKind::Unreachable, CallOutcome::NotRun);
 }
 
-/// A node that says on which port all slots are served, and answers scripts so.
+/// A node that reports this port for all slots, and answers scripts with this reply.
 fn node(
     port: &Arc<OnceLock<u16>>,
     script: impl Fn() -> Vec<u8> + Send + Sync + 'static,

@@ -108,7 +108,7 @@ async fn garbage_is_not_understood_and_the_connection_replaced() {
         proxy.set_mode(Mode::Garbage(garbage.into()));
         assert_failed(count(&link, "k").await, StoreErrorKind::Protocol, CallOutcome::Unknown);
         sleep(Duration::from_millis(30)).await;
-        // A server that greets us with garbage is not a Redis, or not yet.
+        // A server that answers with garbage is not a Redis, or not yet.
         let failure = count(&link, "k").await.unwrap_err();
         assert_eq!(failure.outcome, CallOutcome::NotRun, "{failure}");
         proxy.set_mode(Mode::Forward);
@@ -127,7 +127,7 @@ async fn a_server_that_hangs_is_given_up_and_found_again() {
         assert_failed(result, StoreErrorKind::Timeout, CallOutcome::Unknown);
     }
     sleep(Duration::from_millis(100)).await;
-    // From now on nobody waits, and nothing is sent that would be run later.
+    // From now on no caller waits, and nothing is sent that would run later.
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(2) {
         let asked = Instant::now();

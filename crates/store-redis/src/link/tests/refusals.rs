@@ -1,4 +1,4 @@
-//! Servers that say no.
+//! Servers that refuse calls or logins.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -173,7 +173,7 @@ async fn a_demoted_server_is_dialed_anew_and_not_in_a_loop() {
 
 #[tokio::test]
 async fn a_server_that_was_demoted_and_replaced_costs_no_call() {
-    // The name stays, and another server answers to it: the first call finds out and is sent again.
+    // Another server answers at the same name: the first call notices, and is sent again.
     let demoted = std::sync::Arc::new(AtomicUsize::new(0));
     let shared = std::sync::Arc::clone(&demoted);
     let fake = FakeRedis::start(move |command| match command[0].as_slice() {

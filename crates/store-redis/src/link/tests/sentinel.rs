@@ -1,4 +1,4 @@
-//! A primary that changes.
+//! A primary that changes, behind Sentinels.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ async fn the_primary_is_found_and_found_again() {
     assert!(group.are_agreed_on(group.replica()));
     count_soon(&link, "after", Duration::from_secs(3)).await;
     assert_eq!(group.replica().command(&["GET", "after"]).text(), "1");
-    // And when it is gone without a word.
+    // And when it vanishes silently.
     group.replica().kill();
     sleep(Duration::from_millis(200)).await;
     count_soon(&link, "later", PATIENCE).await;
-    // One Sentinel knew; the others hear of it.
+    // One Sentinel knew, and announces it to the others.
     wait_until("all to agree", PATIENCE, || group.are_agreed_on(group.primary()));
     assert_eq!(group.primary().command(&["GET", "later"]).text(), "1");
 }
 
-/// Counts until it works, whatever becomes of connections meanwhile, and sees where.
+/// Counts until it works, whatever happens to connections meanwhile, and checks which server counted.
 async fn assert_counted_at(server: &Redis, link: &RedisLink, key: &str) {
     let start = Instant::now();
     while let Err(failure) = count(link, key).await {
@@ -43,8 +43,8 @@ fn connections(server: &Redis) -> usize {
     clients.text().lines().filter(|client| client.contains(" name=tidegate ")).count()
 }
 
-/// Everybody is well, so nothing fails that could make anyone look for another primary; and the old
-/// one goes on taking writes that will be lost.
+/// All servers are well, so no failure suggests another primary, and the old one still accepts writes
+/// that will be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_on_demand_is_followed_before_the_old_primary_is_told() {
     let group = Replicated::start();
@@ -89,7 +89,7 @@ async fn a_primary_that_only_we_can_reach_is_left() {
     }
 }
 
-/// Keeps out everybody but those of our connections that are there: nobody else knows the password.
+/// Keeps out all but our existing connections: nobody else knows the password.
 fn shut_out(server: &Redis) {
     let mut connection = server.connect().unwrap();
     connection.call(&["CONFIG", "SET", "requirepass", "another"]).unwrap().or_panic();
@@ -102,7 +102,7 @@ fn shut_out(server: &Redis) {
     }
 }
 
-/// One Sentinel was cut off from the others before the failover, and says what was true then.
+/// One Sentinel was cut off from the others before the failover, and still reports the old primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sentinel_that_is_behind_the_times_misleads_nobody() {
     let group = Replicated::builder().start();
@@ -129,7 +129,7 @@ async fn a_sentinel_that_is_behind_the_times_misleads_nobody() {
     count_soon(&link, "k", PATIENCE).await;
     tokio::task::block_in_place(|| group.failover());
     wait_until("us to follow", PATIENCE, || connections(group.replica()) > 0);
-    // The old primary calls itself one again, and must not be believed.
+    // The old primary reports that role again, and must not be used.
     for sentinel in group.sentinels() {
         sentinel.pause();
     }
@@ -142,11 +142,11 @@ async fn a_sentinel_that_is_behind_the_times_misleads_nobody() {
     assert_counted_at(group.replica(), &link, "after").await;
 }
 
-/// As the workers of a server have them.
+/// Stores share Sentinels, as the workers of a server do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_that_lead_to_one_place_share_its_sentinels() {
     let group = Replicated::start();
-    // Sentinels know each other by another name.
+    // Sentinels know each other by another address.
     let config = config(&group.sentinel_url().replace("127.0.0.1", "localhost"));
     let to = LinkDestination::of(&config);
     let links: Vec<_> = (0..8).map(|_| RedisLink::new(config.clone(), to.clone())).collect();
@@ -161,7 +161,7 @@ async fn links_that_lead_to_one_place_share_its_sentinels() {
     wait_until("nobody to be followed any more", PATIENCE, gone);
 }
 
-/// Those who come after a runtime has ended are told of changes too.
+/// Callers that come after a runtime has ended notice changes too.
 #[test]
 fn sentinels_are_followed_on_another_runtime_when_one_has_ended() {
     let group = Replicated::start();

@@ -1,4 +1,4 @@
-//! One server that does what it should.
+//! One server that works.
 
 use std::time::Duration;
 

@@ -1,50 +1,50 @@
-//! Calls that take long hold up nobody else.
+//! Calls that take long do not delay other requests.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn where_calls_take_long_nobody_waits_for_one() {
-    let (queue, tower) = queue();
+    let (queue, transport) = queue();
     let first = ask_all(&queue, 0..15).await;
     tokio::time::advance(MOMENT).await;
-    tower.answer_one().await;
+    transport.answer_one().await;
     assert!(first.iter().all(JoinHandle::is_finished));
     let _full = ask_all(&queue, 0..15).await;
     let _one = ask_all(&queue, 15..16).await;
-    assert_eq!(tower.sent_calls(), [(0, 15), (0, 15), (1, 1)]);
+    assert_eq!(transport.sent_calls(), [(0, 15), (0, 15), (1, 1)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_full_flight_that_takes_long_is_not_waited_for() {
-    let (queue, tower) = queue();
+    let (queue, transport) = queue();
     let _full = ask_all(&queue, 0..15).await;
-    assert_eq!(tower.sent_calls(), [(0, 15)]);
+    assert_eq!(transport.sent_calls(), [(0, 15)]);
     tokio::time::advance(MOMENT).await;
     let _one = ask_all(&queue, 15..16).await;
-    assert_eq!(tower.sent_calls(), [(1, 1)]);
+    assert_eq!(transport.sent_calls(), [(1, 1)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_connections_with_a_late_call_are_overdue() {
-    let (queue, tower) = queue();
+    let (queue, transport) = queue();
     let _asked = ask_all(&queue, 0..32).await;
     tokio::time::advance(Duration::from_millis(8)).await;
     assert_eq!(queue.late_lanes(Duration::from_millis(9)), [0_usize; 0]);
     assert_eq!(queue.late_lanes(Duration::from_millis(8)), [0, 1]);
-    // Who misses the deadline at the same moment says the same.
+    // Another miss at the same moment is not reported again.
     assert_eq!(queue.late_lanes(Duration::from_millis(8)), [0_usize; 0]);
     tokio::time::advance(LONG_ROUND_TRIP).await;
-    tower.answer_one().await;
+    transport.answer_one().await;
     assert_eq!(queue.late_lanes(Duration::from_millis(8)).len(), 1);
 }
 
-/// A runtime that somebody keeps and does not drive any more holds up nobody else.
+/// A runtime that is kept alive but no longer driven does not delay callers on another one.
 #[test]
 fn a_flight_whose_runtime_stands_still_is_not_waited_for() {
-    let (queue, tower) = queue();
+    let (queue, transport) = queue();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (stands_still, goes_on) = (runtime(), runtime());
-    tower.landing.add_permits(2);
+    transport.permits.add_permits(2);
     assert!(stands_still.block_on(async { queue.enqueue(ask(1)).await }).is_ok());
     let answer = goes_on.block_on(async {
         tokio::time::sleep(2 * MOMENT).await;

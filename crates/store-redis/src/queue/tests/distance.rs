@@ -1,4 +1,4 @@
-//! A far Redis: calls follow one another, and nobody waits for two of them.
+//! A far Redis: calls follow one another, and no request waits for two of them.
 
 use tokio::time::{advance, sleep, timeout};
 
@@ -10,17 +10,20 @@ fn millis(millis: u64) -> Duration {
 
 /// A queue to a Redis whose answers take this long.
 fn queue_to(distance: Duration) -> (Arc<RedisQueue<FakeTransport>>, FakeTransport) {
-    let tower = FakeTransport { distance: Some(distance), ..FakeTransport::default() };
-    (RedisQueue::new(tower.clone(), vec![1, 0], DEPTH, 10_000, RedisDeadline::new(DEADLINE)), tower)
+    let transport = FakeTransport { distance: Some(distance), ..FakeTransport::default() };
+    (
+        RedisQueue::new(transport.clone(), vec![1, 0], DEPTH, 10_000, RedisDeadline::new(DEADLINE)),
+        transport,
+    )
 }
 
-/// How many of the requests that come, this many in a millisecond, are not answered in time.
+/// How many requests are not answered in time, if this many arrive in each millisecond.
 async fn missed(
     queue: &Arc<RedisQueue<FakeTransport>>,
     in_a_millisecond: u64,
     counters: u64,
 ) -> usize {
-    // The first call finds out how far it is.
+    // The first call measures the round trip.
     queue.enqueue(ask(0)).await.unwrap();
     let mut asked = Vec::new();
     for n in 0..200 * in_a_millisecond {
@@ -40,13 +43,13 @@ async fn missed(
 #[tokio::test(start_paused = true)]
 async fn everybody_is_answered_in_time_however_far_below_the_deadline_it_is() {
     for distance in 1..=8 {
-        // Few callers, many, and many that want the same.
+        // Few callers, many callers, and many callers with the same request.
         for (in_a_millisecond, counters) in [(1, 12), (5, 1_000), (5, 1), (50, 1_000)] {
-            let (queue, tower) = queue_to(millis(distance));
+            let (queue, transport) = queue_to(millis(distance));
             let missed = missed(&queue, in_a_millisecond, counters).await;
             assert_eq!(missed, 0, "{distance} ms, {in_a_millisecond} of {counters} counters");
             // At most one from each connection every half a millisecond, and not one for each request.
-            let calls = tower.sent_calls().len();
+            let calls = transport.sent_calls().len();
             assert!(calls <= 4 * (200 + 10), "{calls} calls");
         }
     }
@@ -56,13 +59,13 @@ async fn everybody_is_answered_in_time_however_far_below_the_deadline_it_is() {
 async fn nobody_waits_for_a_timer_where_there_is_no_millisecond_to_spare() {
     // A timer may be a millisecond late.
     for (distance, leaves_at_once) in [(4, false), (7, true), (8, true)] {
-        let (queue, tower) = queue_to(millis(distance));
+        let (queue, transport) = queue_to(millis(distance));
         queue.enqueue(ask(0)).await.unwrap();
         let _under_way = (ask_all(&queue, 1..2).await, ask_all(&queue, 2..3).await);
-        tower.sent_calls();
+        transport.sent_calls();
         advance(Duration::from_micros(100)).await;
         let _later = ask_all(&queue, 3..4).await;
-        assert_eq!(tower.sent_calls().len(), usize::from(leaves_at_once), "{distance} ms");
+        assert_eq!(transport.sent_calls().len(), usize::from(leaves_at_once), "{distance} ms");
     }
 }
 
@@ -99,32 +102,32 @@ async fn a_batch_is_decided_however_far_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn only_so_many_calls_are_under_way_if_none_is_answered() {
-    let (queue, tower) = far_queue().await;
+    let (queue, transport) = far_queue().await;
     let mut asked = Vec::new();
     for n in 0..10 * DEPTH as u64 {
         asked.extend(ask_all(&queue, n..n + 1).await);
         advance(MOMENT).await;
     }
     run_until_idle().await;
-    let departures = tower.sent_calls();
+    let departures = transport.sent_calls();
     for lane in [0, 1] {
         assert_eq!(departures.iter().filter(|(at, _)| *at == lane).count(), DEPTH);
     }
     // One answer makes room for all that have gathered, as far as they fit into a call.
-    tower.answer_one().await;
-    assert_eq!(tower.sent_calls(), [(0, RedisBatch::MAX_KEYS)]);
+    transport.answer_one().await;
+    assert_eq!(transport.sent_calls(), [(0, RedisBatch::MAX_KEYS)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_a_near_redis_requests_gather_while_a_call_is_under_way() {
-    let (queue, tower) = queue();
+    let (queue, transport) = queue();
     let _first = ask_all(&queue, 0..2).await;
-    assert_eq!(tower.sent_calls(), [(0, 2)]);
+    assert_eq!(transport.sent_calls(), [(0, 2)]);
     let _second = ask_all(&queue, 2..4).await;
-    assert_eq!(tower.sent_calls(), [(1, 2)]);
+    assert_eq!(transport.sent_calls(), [(1, 2)]);
     advance(MOMENT).await;
     let _gathered = ask_all(&queue, 4..100).await;
-    assert_eq!(tower.sent_calls(), []);
-    tower.answer_one().await;
-    assert_eq!(tower.sent_calls(), [(0, 96)]);
+    assert_eq!(transport.sent_calls(), []);
+    transport.answer_one().await;
+    assert_eq!(transport.sent_calls(), [(0, 96)]);
 }

@@ -1,25 +1,25 @@
-//! Requests that are alike wait as one.
+//! Identical requests wait as one.
 
 use super::*;
 
-/// Asks for one unit of counter `n`, if somebody waits for the same.
+/// Joins a waiting request for one unit of counter `n`, if there is one.
 fn join(queue: &Arc<RedisQueue<FakeTransport>>, n: u64) -> Option<PendingReply> {
     queue.join_identical(&Charge::new(Fingerprint::new(n, n), Cost::ONE, &rule()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_what_somebody_waits_for_waits_as_one_with_them() {
-    let (queue, tower) = queue();
+    let (queue, transport) = queue();
     assert!(join(&queue, 7).is_none());
     let first = queue.enqueue(ask(7));
     let (second, gone, other) = (join(&queue, 7), join(&queue, 7), join(&queue, 8));
     assert!(gone.is_some() && other.is_none());
     drop(gone);
     run_until_idle().await;
-    assert_eq!(tower.sent_calls(), [(0, 2)]);
-    // What has left takes nobody along.
+    assert_eq!(transport.sent_calls(), [(0, 2)]);
+    // A request that was sent cannot be joined.
     assert!(join(&queue, 7).is_none());
-    tower.answer_one().await;
+    transport.answer_one().await;
     assert!(first.await.is_ok() && second.unwrap().await.is_ok());
     assert_eq!(queue.backlog.lock().len(), 0);
 }
@@ -35,11 +35,11 @@ async fn nobody_joins_past_what_was_asked_of_the_counter_later() {
         RedisRequest::Refund(Box::new(item(7))),
         RedisRequest::Reset(Box::new(item(7))),
     ] {
-        let (queue, tower) = queue();
+        let (queue, transport) = queue();
         let _asked = [queue.enqueue(ask(7)), queue.enqueue(later)];
         assert!(join(&queue, 7).is_none());
         run_until_idle().await;
-        assert_eq!(tower.sent_calls(), [(0, 2)]);
+        assert_eq!(transport.sent_calls(), [(0, 2)]);
     }
 }
 

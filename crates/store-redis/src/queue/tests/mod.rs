@@ -1,4 +1,4 @@
-//! Who flies with whom.
+//! Which requests share a call.
 
 mod counters;
 mod delays;
@@ -20,18 +20,18 @@ use crate::batch::RedisCharge;
 const DEADLINE: Duration = Duration::from_millis(10);
 const DEPTH: usize = 32;
 
-/// Keeps calls in the air until they may land, and notes where each went and how full it was.
+/// Holds calls until the test answers them, and records each one's connection and size.
 #[derive(Clone)]
 struct FakeTransport {
     sent_calls: Arc<Mutex<Vec<(usize, usize)>>>,
-    landing: Arc<Semaphore>,
-    /// Or lets them land after this time.
+    permits: Arc<Semaphore>,
+    /// Answers calls after this time instead.
     distance: Option<Duration>,
 }
 
 impl Default for FakeTransport {
     fn default() -> Self {
-        Self { sent_calls: Arc::default(), landing: Arc::new(Semaphore::new(0)), distance: None }
+        Self { sent_calls: Arc::default(), permits: Arc::new(Semaphore::new(0)), distance: None }
     }
 }
 
@@ -40,20 +40,20 @@ impl RedisTransport for FakeTransport {
         false
     }
 
-    async fn send(&self, lane: usize, parcel: &BatchCall) -> Vec<RedisAnswer> {
-        self.sent_calls.lock().push((lane, parcel.requests()));
+    async fn send(&self, lane: usize, batch_call: &BatchCall) -> Vec<RedisAnswer> {
+        self.sent_calls.lock().push((lane, batch_call.requests()));
         match self.distance {
             Some(time) => tokio::time::sleep(time).await,
-            None => self.landing.acquire().await.unwrap().forget(),
+            None => self.permits.acquire().await.unwrap().forget(),
         }
-        (0..parcel.requests()).map(|_| Ok((true, Verdicts::new()))).collect()
+        (0..batch_call.requests()).map(|_| Ok((true, Verdicts::new()))).collect()
     }
 }
 
 impl FakeTransport {
-    /// Lets one call land.
+    /// Answers one call.
     async fn answer_one(&self) {
-        self.landing.add_permits(1);
+        self.permits.add_permits(1);
         run_until_idle().await;
     }
 
@@ -62,7 +62,7 @@ impl FakeTransport {
     }
 }
 
-/// All that can happen has happened: on a runtime of one thread, tasks take turns.
+/// Lets all tasks run until each waits: on a runtime of one thread, tasks take turns.
 async fn run_until_idle() {
     for _ in 0..1_000 {
         yield_now().await;
@@ -82,14 +82,14 @@ fn ask(n: u64) -> RedisRequest {
     RedisRequest::Settle(std::iter::once(item(n)).collect())
 }
 
-/// Each of them asks about somebody else.
+/// Queues a request for each of these counters.
 async fn ask_all(
     queue: &Arc<RedisQueue<FakeTransport>>,
     all: Range<u64>,
 ) -> Vec<JoinHandle<RedisAnswer>> {
-    let asked = all.map(|n| ask_about(queue, n)).collect();
+    let tasks = all.map(|n| ask_about(queue, n)).collect();
     run_until_idle().await;
-    asked
+    tasks
 }
 
 fn ask_about(queue: &Arc<RedisQueue<FakeTransport>>, n: u64) -> JoinHandle<RedisAnswer> {
@@ -97,17 +97,20 @@ fn ask_about(queue: &Arc<RedisQueue<FakeTransport>>, n: u64) -> JoinHandle<Redis
     tokio::spawn(async move { queue.enqueue(ask(n)).await })
 }
 
-/// A queue whose last call took long.
+/// A queue whose last call took as long as to a far Redis.
 async fn far_queue() -> (Arc<RedisQueue<FakeTransport>>, FakeTransport) {
-    let (queue, tower) = queue();
+    let (queue, transport) = queue();
     let _first = ask_all(&queue, 0..1).await;
     tokio::time::advance(LONG_ROUND_TRIP).await;
-    tower.answer_one().await;
-    tower.sent_calls();
-    (queue, tower)
+    transport.answer_one().await;
+    transport.sent_calls();
+    (queue, transport)
 }
 
 fn queue() -> (Arc<RedisQueue<FakeTransport>>, FakeTransport) {
-    let tower = FakeTransport::default();
-    (RedisQueue::new(tower.clone(), vec![1, 0], DEPTH, 1_000, RedisDeadline::new(DEADLINE)), tower)
+    let transport = FakeTransport::default();
+    (
+        RedisQueue::new(transport.clone(), vec![1, 0], DEPTH, 1_000, RedisDeadline::new(DEADLINE)),
+        transport,
+    )
 }

@@ -2,7 +2,7 @@
 
 const byId = (id) => document.getElementById(id);
 
-/** An element with text or other elements in it; nothing is ever read as HTML. */
+/** An element with text or other elements in it. Text is never parsed as HTML. */
 function make(name, ...children) {
   const element = document.createElement(name);
   element.append(...children);
@@ -62,7 +62,7 @@ async function send(event) {
     byId('text').textContent = parsed === null ? text : JSON.stringify(parsed, null, 2);
   } catch (error) {
     classed(answer, 'bad');
-    byId('status').textContent = 'No answer';
+    byId('status').textContent = 'No response';
     byId('verdict').textContent = String(error);
     byId('text').textContent = '';
   }
@@ -84,7 +84,7 @@ function typeOf(schema) {
   return [schema.type].flat().join(' or ');
 }
 
-/** The same, and a way there if it has a name. */
+/** The same, as a link if the schema has a name. */
 function linkTo(schema) {
   if (!schema?.$ref) return typeOf(schema);
   const link = make('a', nameOf(schema.$ref));
@@ -116,13 +116,13 @@ function operation(path, methods, one) {
     inside.append(make('p', 'Body: ', make('code', linkTo(body.schema))));
   }
   if (one.parameters) {
-    inside.append(make('h3', 'Fields of the request'));
+    inside.append(make('h3', 'Parameters'));
     for (const field of one.parameters) {
       const about = make('div', field.description ?? '');
       inside.append(classed(make('div', make('div', make('b', field.name)), about), 'member'));
     }
   }
-  inside.append(make('h3', 'Answers'));
+  inside.append(make('h3', 'Responses'));
   for (const [status, response] of Object.entries(one.responses)) {
     inside.append(answerOf(status, response));
   }
@@ -136,7 +136,7 @@ function show(spec) {
   const sorted = Object.entries(spec.paths).sort((a, b) => rank(a[1]) - rank(b[1]));
   const paths = sorted.map(([path, item]) => {
     const all = Object.entries(item);
-    // Where every method does the same, it is said once.
+    // If all methods do the same, list the path once.
     const methods = all.length > 2 ? 'any' : all.map(([method]) => method.toUpperCase()).join(', ');
     return operation(path, methods, all[0][1]);
   });
@@ -152,7 +152,7 @@ function show(spec) {
   openLinked();
 }
 
-/** What a link leads to is open. */
+/** Opens the section that the URL's fragment names. */
 function openLinked() {
   const linked = byId(decodeURIComponent(location.hash.slice(1)));
   if (linked instanceof HTMLDetailsElement) {

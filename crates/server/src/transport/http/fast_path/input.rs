@@ -1,23 +1,23 @@
-//! Which bytes are a check that everybody reads the same way.
+//! Recognises plain checks in a connection's bytes: those that every HTTP parser reads the same way.
 
 use memchr::memchr_iter;
 
 use super::super::browser::is_plain_loopback;
 use crate::ListenerConfig;
 
-/// What some bytes begin with.
+/// What a connection's unread bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FastPathInput<'b> {
-    /// A whole check: its body, and its length including the head.
+    /// A complete check: its body, and its length including the head.
     Check { body: &'b [u8], length: usize },
-    /// Perhaps a check, not all of which has arrived.
+    /// Possibly a check, but not all of it has arrived.
     Part,
     /// Something else, or a check with something unusual about it.
     Other,
 }
 
-/// Looks at the beginning of `bytes`. `is_local` says that pages in this machine's browsers can reach
-/// us.
+/// Classifies the beginning of `bytes`. `is_local` means that the listener is on a loopback address, so
+/// that pages in this machine's browsers can reach it.
 pub(super) fn recognise<'b>(
     bytes: &'b [u8],
     config: &ListenerConfig,
@@ -50,12 +50,12 @@ pub(super) fn recognise<'b>(
     }
 }
 
-/// How long the body is, unless a header asks for more than an answer.
+/// The length of the body; `None` if a header needs more than a plain response.
 fn length(fields: &[httparse::Header<'_>], is_local: bool) -> Option<usize> {
     let (mut length, mut hosts) = (None, 0_usize);
     for field in fields {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-        // By length first: most headers are none of these.
+        // Compare lengths first: most headers are none of these.
         match field.name.len() {
             4 if is("host") => {
                 if is_local && !is_plain_loopback(field.value) {
@@ -70,8 +70,8 @@ fn length(fields: &[httparse::Header<'_>], is_local: bool) -> Option<usize> {
             }
             14 if is("sec-fetch-site") => return None,
             14 if is("content-length") => {
-                let said = digits(field.value)?;
-                if length.replace(said).is_some() {
+                let announced = digits(field.value)?;
+                if length.replace(announced).is_some() {
                     return None;
                 }
             }
@@ -82,20 +82,20 @@ fn length(fields: &[httparse::Header<'_>], is_local: bool) -> Option<usize> {
     length.filter(|_| hosts <= 1)
 }
 
-/// A whole number, and nothing but digits.
+/// A whole number of digits only, without a sign.
 fn digits(text: &[u8]) -> Option<usize> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// Whether lines end as they should: some readers also take a bare newline for the end of one.
+/// Whether all lines end with CRLF: some parsers also accept a bare newline.
 fn has_plain_lines(head: &[u8]) -> bool {
     let before = |at: usize| at.checked_sub(1).and_then(|at| head.get(at));
     memchr_iter(b'\n', head).all(|at| before(at) == Some(&b'\r'))
 }
 
 const FIRST_LINE: &[u8] = b"POST /v1/check HTTP/1.1\r\n";
-/// A client that sends more headers than this is in no hurry.
+/// A request with more headers than this is left to hyper.
 const MAX_FIELDS: usize = 32;
 
 #[cfg(test)]

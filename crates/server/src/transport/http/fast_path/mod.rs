@@ -1,10 +1,9 @@
-//! Checks that are answered without hyper.
+//! The fast path: answers plain checks over HTTP/1.1 without hyper.
 //!
-//! A check is a few hundred bytes, and for most clients the only thing that they ever ask for.
-//! hyper, which is made for everything, takes longer to read it and to write the answer than it
-//! takes to decide. So as long as a client sends nothing but plain checks, each of them whole, they
-//! are answered here. The first bytes that are anything else, or incomplete, are left to hyper, and
-//! so is everything after them: only hyper knows the rest of HTTP.
+//! A check has a few hundred bytes, and most clients send nothing else. hyper handles all of HTTP, and
+//! takes longer to read a check and to write its response than the decision takes. So as long as a client
+//! sends only plain, complete checks, they are answered here. Anything else, or a check that stays
+//! incomplete, is left to hyper, together with everything after it.
 
 mod input;
 mod output;
@@ -30,74 +29,77 @@ use super::timer::HttpTimerAction;
 use super::{HttpListenerContext, HttpResponse, check};
 use crate::{App, ListenerKind, RefusalReason};
 
-/// Answers checks for as long as nothing else comes. What was read and is something else is put back.
+/// Answers checks until something else arrives. Bytes that are not a check are put back for hyper.
 pub(super) async fn serve<S: Store>(
     connection: &mut HttpConnection,
-    door: &HttpListenerContext<S>,
+    context: &HttpListenerContext<S>,
 ) -> FastPathOutcome {
-    // A trace needs more of a request than its body; and the last answers say that they are the last.
-    if door.app.tracer().is_some() || connection.progress.is_closing() {
+    // hyper takes over if requests are traced, which needs their headers, and if the connection closes,
+    // which the last response has to announce.
+    if context.app.tracer().is_some() || connection.progress.is_closing() {
         return FastPathOutcome::Hyper;
     }
     let mut input = std::mem::take(&mut connection.unread);
     let read = input.len();
     input.resize(INPUT.max(read), 0);
     let output = FastPathOutput::default();
-    let mut express = HttpFastPath { connection, input, read, part_until: None, output };
-    let Err(flow) = express.run(door).await;
-    if flow == FastPathOutcome::Hyper {
-        express.input.truncate(express.read);
-        express.connection.unread = express.input;
+    let mut fast_path = HttpFastPath { connection, input, read, part_until: None, output };
+    let Err(outcome) = fast_path.run(context).await;
+    if outcome == FastPathOutcome::Hyper {
+        fast_path.input.truncate(fast_path.read);
+        fast_path.connection.unread = fast_path.input;
     }
-    flow
+    outcome
 }
 
+/// A connection while it is served by the fast path.
 struct HttpFastPath<'c> {
     connection: &'c mut HttpConnection,
-    /// What was read, up to `read`.
+    /// A buffer whose first `read` bytes are unanswered input.
     input: Vec<u8>,
     read: usize,
-    /// While part of a check has arrived: how long the rest may take.
+    /// Set while part of a check has arrived: when hyper takes over.
     part_until: Option<Instant>,
     output: FastPathOutput,
 }
 
 impl HttpFastPath<'_> {
-    /// Until the connection goes on in another way.
+    /// Reads and answers checks until the connection continues in another way.
     async fn run<S: Store>(
         &mut self,
-        door: &HttpListenerContext<S>,
+        context: &HttpListenerContext<S>,
     ) -> Result<Infallible, FastPathOutcome> {
         loop {
-            let came_full = self.read == self.input.len();
-            let is_other = self.answer(door).await?;
+            let was_full = self.read == self.input.len();
+            let is_other = self.answer(context).await?;
             if is_other || self.read == self.input.len() {
                 return Err(FastPathOutcome::Hyper);
             }
             self.read_more().await?;
-            if came_full {
-                // A client that always has more to ask lets others ask too.
+            if was_full {
+                // A client that always has more requests must not starve the others.
                 yield_now().await;
             }
         }
     }
 
-    /// Answers the checks that have arrived. Returns whether what follows is something else.
+    /// Answers the checks that have arrived. Returns whether something else follows them.
     async fn answer<S: Store>(
         &mut self,
-        door: &HttpListenerContext<S>,
+        context: &HttpListenerContext<S>,
     ) -> Result<bool, FastPathOutcome> {
-        let app = &door.app;
+        let app = &context.app;
         let mut at = 0_usize;
         let is_other = loop {
             let rest = self.input.get(at..self.read).unwrap_or_default();
-            match recognise(rest, &door.config, door.is_local) {
+            match recognise(rest, &context.config, context.is_local) {
                 FastPathInput::Check { body, length } => {
                     at = at.saturating_add(length);
-                    // Once: the whole answer uses one plan, whatever is loaded meanwhile.
+                    // Load the plan once: the whole response must use one plan, even if another is
+                    // loaded meanwhile.
                     let plan = app.limiter().plan();
                     match check::request_charges(&plan, body) {
-                        Ok(owed) => self.decide(app, &plan, &owed).await?,
+                        Ok(charges) => self.decide(app, &plan, &charges).await?,
                         Err(refusal) => self.output.add_response(&refuse(app, refusal)),
                     }
                 }
@@ -122,32 +124,32 @@ impl HttpFastPath<'_> {
         &mut self,
         app: &App<S>,
         plan: &Plan,
-        owed: &RequestCharges<'_>,
+        charges: &RequestCharges<'_>,
     ) -> Result<(), FastPathOutcome> {
-        let decision = match app.try_decide(owed) {
+        let decision = match app.try_decide(charges) {
             Some(decision) => decision,
-            None => self.decide_later(app, owed).await?,
+            None => self.decide_later(app, charges).await?,
         };
-        self.output.add_decision(plan, &RateLimitAnswer::of_charges(owed, &decision));
+        self.output.add_decision(plan, &RateLimitAnswer::of_charges(charges, &decision));
         Ok(())
     }
 
     async fn decide_later<S: Store>(
         &mut self,
         app: &App<S>,
-        owed: &RequestCharges<'_>,
+        charges: &RequestCharges<'_>,
     ) -> Result<Decision, FastPathOutcome> {
-        let mut settling = pin!(app.decide_later(owed));
-        if let Poll::Ready(decision) = poll_fn(|cx| Poll::Ready(settling.as_mut().poll(cx))).await {
+        let mut deciding = pin!(app.decide_later(charges));
+        if let Poll::Ready(decision) = poll_fn(|cx| Poll::Ready(deciding.as_mut().poll(cx))).await {
             return Ok(decision);
         }
-        // What was decided before does not wait for the store.
+        // Earlier responses do not wait for the store.
         self.send().await?;
         let _answering = self.connection.progress.begin_answer();
-        Ok(settling.await)
+        Ok(deciding.await)
     }
 
-    /// Reads more that may be a check. The rest of a partial one is waited for a moment.
+    /// Reads more bytes. If part of a check has arrived, waits only [`PART_TIMEOUT`] for the rest.
     async fn read_more(&mut self) -> Result<(), FastPathOutcome> {
         if self.read == 0 {
             return poll_fn(|cx| self.poll_read(cx)).await;
@@ -159,15 +161,15 @@ impl HttpFastPath<'_> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FastPathOutcome>> {
-        let HttpConnection { stream, timer: watch, .. } = &mut *self.connection;
-        // The last answers say that they are the last: that is left to hyper.
-        if watch.should_close(cx) {
+        let HttpConnection { stream, timer, .. } = &mut *self.connection;
+        // The last response has to announce that it is the last: that is left to hyper.
+        if timer.should_close(cx) {
             return Poll::Ready(Err(FastPathOutcome::Hyper));
         }
         let mut buf = ReadBuf::new(self.input.get_mut(self.read..).unwrap_or_default());
         match Pin::new(stream).poll_read(cx, &mut buf) {
             Poll::Pending if self.read > 0 => Poll::Pending,
-            Poll::Pending => watch.poll_action(cx).map(|due| match due {
+            Poll::Pending => timer.poll_action(cx).map(|action| match action {
                 HttpTimerAction::Rest => Err(FastPathOutcome::Rest),
                 HttpTimerAction::YieldSeat | HttpTimerAction::Close => Err(FastPathOutcome::Closed),
             }),
@@ -175,13 +177,13 @@ impl HttpFastPath<'_> {
             Poll::Ready(Ok(())) => {
                 let count = buf.filled().len();
                 self.read = self.read.saturating_add(count);
-                // The end is left to hyper as well.
+                // The end of the stream is left to hyper as well.
                 Poll::Ready(if count > 0 { Ok(()) } else { Err(FastPathOutcome::Hyper) })
             }
         }
     }
 
-    /// Sends the pending answers, if that can be done in time.
+    /// Sends the pending responses within the connection's timeouts.
     async fn send(&mut self) -> Result<(), FastPathOutcome> {
         if self.output.bytes().is_empty() {
             return Ok(());
@@ -191,11 +193,11 @@ impl HttpFastPath<'_> {
         poll_fn(|cx| match self.poll_send(cx, &mut sent) {
             Poll::Ready(outcome) => Poll::Ready(outcome.map_err(|_| FastPathOutcome::Closed)),
             Poll::Pending => {
-                let watch = &mut self.connection.timer;
-                watch.should_close(cx);
-                // Who does not read is not at rest.
-                while let Poll::Ready(due) = watch.poll_action(cx) {
-                    if due != HttpTimerAction::Rest {
+                let timer = &mut self.connection.timer;
+                timer.should_close(cx);
+                // A client that does not read its responses is not at rest.
+                while let Poll::Ready(action) = timer.poll_action(cx) {
+                    if action != HttpTimerAction::Rest {
                         return Poll::Ready(Err(FastPathOutcome::Closed));
                     }
                 }
@@ -227,9 +229,9 @@ fn refuse<S: Store>(app: &App<S>, refusal: HttpRefusal) -> HttpResponse {
     refusal.into()
 }
 
-/// Room for what has arrived: some dozens of checks.
+/// The size of the input buffer: room for some dozens of checks.
 const INPUT: usize = 8 << 10;
-/// Pending answers are sent once they are this long.
+/// Pending responses are sent once they have this many bytes.
 const MAX_OUTPUT: usize = 16 << 10;
-/// How long the rest of a check may take, before hyper waits for it instead.
+/// How long the rest of a check can take before hyper takes over.
 const PART_TIMEOUT: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! An answer as bytes, as hyper would write it.
+//! Writes responses as bytes, the same way as hyper would.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -10,11 +10,11 @@ use tidegate_http::{JSON, PROBLEM_JSON, RateLimitAnswer, each_field, write_denia
 
 use crate::transport::http::{HttpResponse, check};
 
-/// Answers that wait to be sent.
+/// Responses that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct FastPathOutput {
     bytes: Vec<u8>,
-    /// The current body: its length comes before it.
+    /// The current body, which is written first because its length precedes it.
     body: Vec<u8>,
 }
 
@@ -27,7 +27,7 @@ impl FastPathOutput {
         self.bytes.clear();
     }
 
-    /// Adds a decision.
+    /// Adds the response for a decision.
     pub(super) fn add_decision(&mut self, plan: &Plan, answer: &RateLimitAnswer<'_, '_>) {
         if plan.settings().legacy_headers().is_some() {
             return self.add_response(&check::response(plan, answer));
@@ -52,7 +52,7 @@ impl FastPathOutput {
         self.body = body;
     }
 
-    /// Adds any answer.
+    /// Adds any response.
     pub(super) fn add_response(&mut self, response: &HttpResponse) {
         self.begin(response.status());
         for (name, value) in response.headers() {
@@ -91,7 +91,10 @@ struct HttpDateCache {
 }
 
 impl HttpDateCache {
-    #[allow(clippy::disallowed_methods, reason = "the world's date, whatever clock decides")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the real date, whichever clock the decisions use"
+    )]
     fn now(&mut self) -> &[u8] {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         self.at(since.as_secs())
@@ -102,14 +105,14 @@ impl HttpDateCache {
             self.second = second;
             self.text.clear();
             let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(second.min(LAST)));
-            // Writing to memory does not fail.
+            // Writing to a `Vec` does not fail.
             let _ = write!(self.text, "{date}");
         }
         &self.text
     }
 }
 
-/// The end of the year 9999: there are no dates past it.
+/// The end of the year 9999: HTTP dates cannot be later.
 const LAST: u64 = 253_402_300_799;
 
 #[cfg(test)]
