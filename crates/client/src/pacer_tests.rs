@@ -1,4 +1,4 @@
-//! Turns, by what a server says.
+//! Turns by a server's responses.
 
 use super::*;
 
@@ -20,12 +20,12 @@ fn told(standings: impl IntoIterator<Item = ServerLimit>) -> ServerLimits {
     ServerLimits { limits: standings.into_iter().collect(), ..ServerLimits::default() }
 }
 
-/// Of ten in a hundred seconds.
+/// A response with the state of a limit of ten in a hundred seconds.
 fn standing(remaining: u64, reset: u64) -> ServerLimits {
     told([named("a", remaining, reset, Some((10, 100)))])
 }
 
-/// The turn of somebody who has all the time of the world.
+/// The turn of a call with unlimited patience.
 fn reserve(pacer: &mut Pacer, now: Instant, jitter: &mut Jitter) -> Instant {
     pacer.reserve(now, Duration::MAX, jitter).unwrap()
 }
@@ -39,7 +39,7 @@ fn nobody_leaves_before_the_time_that_a_refusal_said() {
     let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
     pacer.record_response(&refused(20), 0, now);
-    // A later answer, to a request that left earlier, changes nothing.
+    // A later response to a request that was sent earlier changes nothing.
     pacer.record_response(&refused(5), 0, now);
     pacer.record_response(&standing(10, 100), 0, now);
     let starts: Vec<_> = (0..100).map(|_| reserve(&mut pacer, now, &mut jitter)).collect();
@@ -54,7 +54,7 @@ fn a_refusal_holds_no_longer_than_it_may() {
     let (mut pacer, now) = (pacer(), Instant::now());
     pacer.record_response(&refused(86_400_000), 0, now);
     assert_eq!(pacer.blocked_until(now), Some(now + seconds(86_400)));
-    // Whoever is told again is blocked again.
+    // Another refusal blocks again.
     let later = now + seconds(86_400);
     assert_eq!(pacer.blocked_until(later), None);
     pacer.record_response(
@@ -87,12 +87,12 @@ fn with_nothing_left_the_next_window_is_waited_for() {
     let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     pacer.record_response(&standing(0, 40), 0, now);
     let first = reserve(&mut pacer, now, &mut jitter);
-    // And a quarter of the window over which all come back.
+    // Plus up to a quarter of the window as spread.
     assert!((now + seconds(40)..=now + seconds(65)).contains(&first), "{:?}", first - now);
     pacer.record_response(&standing(0, 200), 0, now);
     let second = reserve(&mut pacer, now, &mut jitter);
     assert!((now + seconds(100)..=now + seconds(125)).contains(&second), "{:?}", second - now);
-    // What was said is over.
+    // The limits have expired.
     let later = now + seconds(201);
     pacer.begin_send(Some(first), later);
     pacer.give_back(second);
@@ -113,7 +113,7 @@ fn pacing_refuses_nobody_and_a_refusal_the_impatient() {
     assert_eq!(pacer.reserve(now, seconds(10), &mut jitter), Ok(now + seconds(10)));
     pacer.record_response(&refused(20), 0, now);
     assert_eq!(pacer.reserve(now, seconds(19), &mut jitter), Err(seconds(20)));
-    // What is told is compared with the patience, and the jitter takes what that leaves.
+    // The server's wait is compared with the patience, and the jitter uses the rest of it.
     assert_eq!(pacer.reserve(now, seconds(20), &mut jitter), Ok(now + seconds(20)));
     for _ in 0..100 {
         let start = pacer.reserve(now, seconds(21), &mut jitter).unwrap();
@@ -132,7 +132,7 @@ fn turns_that_were_given_back_are_nobodys() {
     for turn in turns {
         pacer.give_back(turn);
     }
-    // Nor does one for whom there is no turn take any.
+    // A call without a turn takes none either.
     pacer.record_response(&refused(1), 0, now);
     assert!(pacer.reserve(now, Duration::ZERO, &mut jitter).is_err());
     let later = now + seconds(2);
@@ -160,7 +160,7 @@ fn the_strictest_of_several_limits_sets_the_pace() {
     pacer.record_response(&told([burst(2), daily(900)]), 1, now);
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now + seconds(2));
     let number = pacer.begin_send(Some(now + seconds(2)), now);
-    // A response need not name both.
+    // A response can omit one of them.
     pacer.record_response(&told([daily(100)]), number, now);
     assert_eq!((reserve(&mut pacer, now, &mut jitter) - now).as_millis(), 86_400);
     let number = pacer.begin_send(None, now);
@@ -176,7 +176,7 @@ fn limits_of_one_policy_are_told_apart_by_their_windows() {
     pacer.record_response(&told([named("a", 900, 80_000, Some((1_000, 86_400)))]), 1, now);
     assert_eq!(pacer.allowances.len(), 2);
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now + seconds(2));
-    // Without its policy it is what was known by its name.
+    // Without its policy it is the known limit of that name.
     pacer.record_response(&told([named("a", 5, 10, None)]), 1, now);
     assert_eq!(pacer.allowances.len(), 2);
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
@@ -190,7 +190,7 @@ fn partitions_of_one_policy_are_told_apart() {
         told([ServerLimit { partition, ..named("a", remaining, 100, Some((10, 100))) }])
     };
     pacer.record_response(&part("x", 6), 0, now);
-    // What is left of another is not what is left of this one, and it counts for itself.
+    // The remainder of another partition is separate, and counts separately.
     for _ in 0..20 {
         let number = pacer.begin_send(None, now);
         pacer.record_response(&part("y", 9), number, now);
@@ -206,7 +206,7 @@ fn partitions_of_one_policy_are_told_apart() {
 fn a_limit_that_does_not_say_how_long_lasts_for_its_window_or_as_before() {
     let (mut pacer, mut jitter, now) = (pacer(), Jitter::seeded(7), Instant::now());
     let unsaid = |policy| told([ServerLimit { reset: None, ..named("a", 0, 0, policy) }]);
-    // Nothing is known of how long.
+    // The duration is unknown.
     pacer.record_response(&unsaid(None), 0, now);
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now);
     pacer.record_response(&told([named("a", 9, 40, None)]), 0, now);
@@ -224,7 +224,7 @@ fn no_limit_of_a_refusal_holds_for_longer_than_it_says_to_wait() {
     pacer.record_response(&told(standings.clone()), 0, now);
     pacer.record_response(&ServerLimits { limits: standings.clone(), ..refused(20) }, 0, now);
     assert_eq!(reserve(&mut pacer, now + seconds(20), &mut jitter), now + seconds(20));
-    // Nor longer than a refusal may hold.
+    // Nor for longer than a refusal can hold.
     let mut pacer = Pacer::new(true, seconds(30));
     pacer.record_response(&ServerLimits { limits: standings, ..refused(100) }, 0, now);
     assert_eq!(reserve(&mut pacer, now + seconds(30), &mut jitter), now + seconds(30));
@@ -239,7 +239,7 @@ fn what_another_policy_counted_is_not_counted_here() {
         let number = pacer.begin_send(Some(now), now);
         pacer.record_response(&told([named("read", 900, 100, Some((1_000, 100)))]), number, now);
     }
-    // A response that says nothing may have been to anything.
+    // A response without limits may have counted under any of them.
     let number = pacer.begin_send(None, now);
     pacer.record_response(&ServerLimits::default(), number, now);
     assert_eq!(reserve(&mut pacer, now, &mut jitter), now + seconds(25));
@@ -252,7 +252,7 @@ fn a_server_cannot_name_more_limits_than_are_kept() {
         pacer.record_response(&told([named(&n.to_string(), 0, n, None)]), 0, now);
     }
     assert_eq!(pacer.allowances.len(), MAX_LIMITS);
-    // Those that hold for longest.
+    // The allowances that hold for longest are kept.
     assert_eq!(pacer.known_until(now + seconds(98)), Some(now + seconds(99)));
     assert_eq!(pacer.known_until(now + seconds(99)), None);
 }

@@ -75,33 +75,33 @@ mod tests {
 
     #[test]
     fn turns_are_apart_and_a_free_one_is_taken() {
-        let (mut line, now) = (SendSchedule::default(), Instant::now());
-        assert_eq!(line.first_free(now, GAP), now);
-        line.begin_send(None, now);
+        let (mut schedule, now) = (SendSchedule::default(), Instant::now());
+        assert_eq!(schedule.first_free(now, GAP), now);
+        schedule.begin_send(None, now);
         for turn in 1..=5 {
-            let start = line.first_free(now, GAP);
+            let start = schedule.first_free(now, GAP);
             assert_eq!(start - now, GAP * turn);
-            line.reserve(start);
+            schedule.reserve(start);
         }
-        line.give_back(now + GAP * 2);
-        line.give_back(now + GAP * 3);
-        assert_eq!(line.waiting_until(now + seconds(41)), 2);
-        assert_eq!(line.first_free(now, GAP), now + GAP * 2);
+        schedule.give_back(now + GAP * 2);
+        schedule.give_back(now + GAP * 3);
+        assert_eq!(schedule.waiting_until(now + seconds(41)), 2);
+        assert_eq!(schedule.first_free(now, GAP), now + GAP * 2);
         // The free gap is exactly thirty seconds wide.
-        assert_eq!(line.first_free(now, seconds(15)), now + seconds(25));
-        assert_eq!(line.first_free(now, seconds(16)), now + seconds(50 + 16));
-        assert_eq!(line.first_free(now, Duration::ZERO), now);
-        assert_eq!(line.first_free(now + seconds(100), GAP), now + seconds(100));
+        assert_eq!(schedule.first_free(now, seconds(15)), now + seconds(25));
+        assert_eq!(schedule.first_free(now, seconds(16)), now + seconds(50 + 16));
+        assert_eq!(schedule.first_free(now, Duration::ZERO), now);
+        assert_eq!(schedule.first_free(now + seconds(100), GAP), now + seconds(100));
     }
 
     #[test]
     fn whoever_leaves_is_not_waited_for() {
-        let (mut line, now) = (SendSchedule::default(), Instant::now());
-        line.reserve(now);
-        line.reserve(now);
-        assert_eq!(line.begin_send(Some(now), now), 1);
-        assert_eq!(line.begin_send(Some(now), now), 2);
-        assert_eq!(line.waiting_until(now + seconds(1)), 0);
-        assert_eq!(line.first_free(now, GAP), now + GAP);
+        let (mut schedule, now) = (SendSchedule::default(), Instant::now());
+        schedule.reserve(now);
+        schedule.reserve(now);
+        assert_eq!(schedule.begin_send(Some(now), now), 1);
+        assert_eq!(schedule.begin_send(Some(now), now), 2);
+        assert_eq!(schedule.waiting_until(now + seconds(1)), 0);
+        assert_eq!(schedule.first_free(now, GAP), now + GAP);
     }
 }

@@ -152,7 +152,7 @@ const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy")
 mod tests {
     use super::*;
 
-    fn told(status: u16, fields: &[(&'static str, &str)]) -> ServerLimits {
+    fn parsed(status: u16, fields: &[(&'static str, &str)]) -> ServerLimits {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(*name, value.parse().unwrap());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn wait(fields: &[(&'static str, &str)]) -> Option<u64> {
-        told(429, fields).retry_after.map(|wait| wait.as_secs())
+        parsed(429, fields).retry_after.map(|wait| wait.as_secs())
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn all_limits_are_heard_and_the_tightest_is_last() {
-        let told = told(
+        let parsed = parsed(
             200,
             &[
                 ("ratelimit-policy", r#""burst";q=100;w=60, "daily";q=1000;w=86400"#),
@@ -205,8 +205,8 @@ mod tests {
                 ("ratelimit", r#""burst";r=50;t=30"#),
             ],
         );
-        assert!(!told.is_refused);
-        let standing = |name: &str, remaining, reset, quota, window| ServerLimit {
+        assert!(!parsed.is_refused);
+        let limit = |name: &str, remaining, reset, quota, window| ServerLimit {
             name: name.to_owned(),
             partition: None,
             remaining,
@@ -214,12 +214,12 @@ mod tests {
             quota: Some(quota),
             window: Some(Duration::from_secs(window)),
         };
-        let burst = standing("burst", 50, 30, 100, 60);
-        let daily = standing("daily", 12, 36_000, 1_000, 86_400);
-        let hourly = standing("hourly", 0, 0, 0, 0);
-        assert!(!told.is_about_other_limits(&daily) && told.is_about_other_limits(&hourly));
+        let burst = limit("burst", 50, 30, 100, 60);
+        let daily = limit("daily", 12, 36_000, 1_000, 86_400);
+        let hourly = limit("hourly", 0, 0, 0, 0);
+        assert!(!parsed.is_about_other_limits(&daily) && parsed.is_about_other_limits(&hourly));
         assert!(!ServerLimits::default().is_about_other_limits(&daily));
-        assert_eq!(told.limits, [burst, daily]);
+        assert_eq!(parsed.limits, [burst, daily]);
     }
 
     #[test]
@@ -237,15 +237,15 @@ mod tests {
         assert_eq!(wait(&[policy, ("ratelimit", r#""a";r=0;t=7"#)]), Some(7));
         assert_eq!(wait(&[policy, ("ratelimit", r#""a";r=0"#), ("retry-after", "9")]), Some(9));
         assert_eq!(wait(&[policy, ("ratelimit", r#""a";r=1, "b";r=0"#)]), None);
-        let told = told(200, &[("ratelimit", r#""a";r=3"#)]);
-        assert_eq!((told.limits[0].remaining, told.limits[0].reset), (3, None));
+        let parsed = parsed(200, &[("ratelimit", r#""a";r=3"#)]);
+        assert_eq!((parsed.limits[0].remaining, parsed.limits[0].reset), (3, None));
     }
 
     #[test]
     fn a_cache_knows_nothing_of_limits() {
         let limit = ("ratelimit", r#""a";r=0;t=7"#);
-        assert_eq!(told(200, &[limit, ("age", "5")]).limits, []);
-        assert_eq!(told(200, &[limit, ("age", "0")]).limits.len(), 1);
+        assert_eq!(parsed(200, &[limit, ("age", "5")]).limits, []);
+        assert_eq!(parsed(200, &[limit, ("age", "0")]).limits.len(), 1);
         // An exhausted limit is a wait only in a refusal.
         assert_eq!(wait(&[limit, ("age", "5"), ("retry-after", "9")]), Some(9));
     }
@@ -254,21 +254,21 @@ mod tests {
     fn partitions_of_a_policy_are_apart() {
         let policy = r#""a";q=10;w=60;pk=:eA==:, "a";q=20;w=60;pk=:eQ==:, "b";q=30"#;
         let limits = r#""a";r=1;t=9;pk=:eA==:, "a";r=1;t=8;pk=:eQ:, "a";r=1;t=7;pk=:eg==:, "b";r=1;t=6;pk=:eA==:"#;
-        let told = told(200, &[("ratelimit-policy", policy), ("ratelimit", limits)]);
-        let quotas: Vec<_> = told.limits.iter().map(|it| it.quota).collect();
+        let parsed = parsed(200, &[("ratelimit-policy", policy), ("ratelimit", limits)]);
+        let quotas: Vec<_> = parsed.limits.iter().map(|it| it.quota).collect();
         assert_eq!(quotas, [Some(30), None, Some(20), Some(10)]);
-        let one = ServerLimits { limits: told.limits[3..].to_vec(), ..ServerLimits::default() };
+        let one = ServerLimits { limits: parsed.limits[3..].to_vec(), ..ServerLimits::default() };
         assert!(
-            one.is_about_other_limits(&told.limits[2])
-                && !one.is_about_other_limits(&told.limits[3])
+            one.is_about_other_limits(&parsed.limits[2])
+                && !one.is_about_other_limits(&parsed.limits[3])
         );
-        let unsaid = ServerLimit { partition: None, ..told.limits[3].clone() };
+        let unsaid = ServerLimit { partition: None, ..parsed.limits[3].clone() };
         assert!(!one.is_about_other_limits(&unsaid));
     }
 
     #[test]
     fn other_units_than_requests_are_not_ours() {
         let policy = ("ratelimit-policy", r#""a";q=100;qu="content-bytes""#);
-        assert_eq!(told(200, &[policy, ("ratelimit", r#""a";r=0;t=7"#)]).limits, []);
+        assert_eq!(parsed(200, &[policy, ("ratelimit", r#""a";r=0;t=7"#)]).limits, []);
     }
 }

@@ -1,4 +1,4 @@
-//! A client whose connections are few: what is told while a call waits for one.
+//! A client with few connections: refusals that arrive while a call waits for a connection.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -19,7 +19,7 @@ const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// A client with one connection, over which an answer takes a second.
+/// A client with one connection, on which a response takes a second.
 fn one_at_a_time(server: &Server, layer: &PoliteLayer) -> Client {
     let server = server.clone();
     let service = service_fn(move |request| {
@@ -73,7 +73,7 @@ async fn who_waits_for_a_connection_gives_up_what_takes_too_long() {
     assert_eq!(server.times(), [0]);
 }
 
-/// The first is refused, and waits for a connection again when the second is told to wait for longer.
+/// The first call is refused, and waits for a connection again when the second gets a longer wait.
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_waits_for_a_connection_is_given_up_as_well() {
     let server = Server::new([line(503, &[]), line(429, &[("retry-after", "600")])]);

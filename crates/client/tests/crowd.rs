@@ -24,10 +24,10 @@ const CALLS: u64 = 100;
 /// A hundred in ten seconds: 5,000 calls take at least 490.
 const WINDOW: Duration = Duration::from_secs(10);
 const IDEAL: Duration = Duration::from_secs(490);
-/// A tenth of a quarter of the window, over which clients come back.
+/// A tenth of the spread, which is a quarter of the window.
 const BIN: Duration = Duration::from_millis(250);
 
-/// Tokio's time, which stands still while anybody is at work.
+/// Tokio's time, which stands still while any task runs.
 struct TokioClock(Instant);
 
 impl Clock for TokioClock {
@@ -36,7 +36,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// What the server saw of one client: when it asked, and what it was told then.
+/// What the server saw of one client: when it sent requests, and the responses.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     at: Duration,
@@ -45,7 +45,7 @@ struct Seen {
 
 type Log = Arc<Mutex<Vec<Seen>>>;
 
-/// A connection of HTTP/1 to a limited server, whose answers are taken note of.
+/// An HTTP/1 connection to a limited server, which records the responses.
 async fn connect(
     layer: &RateLimitLayer,
     start: Instant,
@@ -91,7 +91,7 @@ async fn connect(
     })
 }
 
-/// All clients make all their calls. How long that took, and what each client's server saw.
+/// Lets all clients make all their calls. Returns how long that took, and what the server saw of each.
 async fn crowd(algorithm: AlgorithmKind, limit: &str) -> (Duration, Vec<Vec<Seen>>) {
     let start = Instant::now();
     let store = MemoryStore::builder().clock(TokioClock(start)).build();
@@ -118,7 +118,7 @@ fn refusals(seen: &[Vec<Seen>]) -> usize {
     seen.iter().flatten().filter(|seen| seen.told.is_some()).count()
 }
 
-/// Nobody comes before the time that it was told.
+/// No client returns earlier than its `Retry-After`.
 fn assert_nobody_is_early(seen: &[Vec<Seen>]) {
     for client in seen {
         let mut not_before = Duration::ZERO;
@@ -148,7 +148,7 @@ async fn fifty_clients_share_fixed_windows() {
     let edge = |back: Seen, _| Duration::from_millis((back.at.as_millis() % 10_000) as u64);
     let after_the_edge = waits(&seen, edge);
     print_histogram("retries after a window's edge", BIN, &after_the_edge);
-    // `Retry-After` is in whole seconds, rounded up: so few come in the first one.
+    // `Retry-After` is in whole seconds, rounded up, so few clients return in the first second.
     let mean = after_the_edge.iter().sum::<u32>() / 10;
     assert!(after_the_edge.iter().all(|count| *count < 3 * mean / 2), "{after_the_edge:?}");
     let after_being_told = waits(&seen, |back, told| back.at - told);
@@ -156,7 +156,7 @@ async fn fifty_clients_share_fixed_windows() {
     assert_flat(&after_being_told);
 }
 
-/// Those who came back after a refusal, by how much later than something that was.
+/// The delays of returns after a refusal, measured from a reference time.
 fn waits(seen: &[Vec<Seen>], later: impl Fn(Seen, Duration) -> Duration) -> [u32; 10] {
     let mut bins = [0; 10];
     for pair in seen.iter().flat_map(|client| client.windows(2)) {
@@ -179,7 +179,7 @@ async fn fifty_clients_share_a_sliding_window() {
     all_calls_succeed(AlgorithmKind::SlidingWindow, "100/10s").await;
 }
 
-/// A thousand clients that are all refused at once, and told the same.
+/// A thousand clients that are all refused at the same moment, with the same wait.
 #[tokio::test(start_paused = true)]
 async fn a_herd_does_not_come_back_as_one() {
     let start = Instant::now();
@@ -202,7 +202,7 @@ async fn a_herd_does_not_come_back_as_one() {
         bins[(beyond.as_millis() as usize / 250).min(9)] += 1;
     }
     print_histogram("a herd of 1,000 after 10 s", Duration::from_millis(250), &bins);
-    // A hundred in each; a chance of 1 in 10^6 to be this far off.
+    // A hundred in each tenth; the chance to be this far off is 1 in 10^6.
     assert!(bins.iter().all(|count| (55..=145).contains(count)), "{bins:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The example does what it says.
+//! The example behaves as documented.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -1,4 +1,4 @@
-//! One client and a server that says what the test wants.
+//! One client and a scripted server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -107,7 +107,7 @@ async fn a_budget_bounds_uninvited_retries_of_all_calls() {
     for _ in 0..10 {
         assert_eq!(client.get().await, Ok(503));
     }
-    // Ten calls, three retries to begin with, and one for every two calls.
+    // Ten calls, three initial retries, and one for every two calls.
     assert!((15..=18).contains(&server.times().len()), "{:?}", server.times());
     let server = Server::new([line(429, &[("retry-after", "1")])]);
     let client = server.client(PoliteLayer::new().budget(RetryBudget::new(0, 0)).max_retries(3));
@@ -124,7 +124,7 @@ async fn to_come_back_at_once_is_no_invitation() {
             assert_eq!(client.get().await, Ok(429));
         }
         let times = server.times();
-        // Ten retries to begin with, and one for five calls; none of them at once.
+        // Ten initial retries, and one for five calls; none of them immediately.
         assert!((110..=130).contains(&times.len()), "{told}: {}", times.len());
         assert!(times.last() > Some(&1_000), "{told}: {times:?}");
     }
@@ -141,8 +141,8 @@ async fn it_slows_down_before_it_is_refused() {
         assert_eq!(client.get().await, Ok(200));
     }
     let times = server.times();
-    // 80 are plenty; 20 for 30 s are one a second, as the policy is; 0 is the end of the window,
-    // and then all come back within a quarter of one.
+    // 80 are plenty; 20 for 30 s are one a second, the policy's rate; 0 means the end of the window,
+    // and then all clients return within a quarter of one.
     assert_eq!(times[..3], [0, 0, 1_000]);
     assert!((11_000..=36_001).contains(&times[3]), "{times:?}");
     assert_eq!(times[4], times[3]);
@@ -168,7 +168,7 @@ async fn a_turn_that_is_too_far_away_fails_no_call() {
     for _ in 0..50 {
         assert_eq!(client.get().await, Ok(200));
     }
-    // Not as fast as it can, though.
+    // But not as fast as possible.
     let taken = server.times()[49];
     assert!((10_000..=49_000).contains(&taken), "{taken}");
 
@@ -181,7 +181,7 @@ async fn a_turn_that_is_too_far_away_fails_no_call() {
         calls.spawn(async move { client.get().await });
     }
     assert!(calls.join_all().await.into_iter().all(|answer| answer == Ok(200)));
-    // Those who left without a turn keep nobody from going on.
+    // Calls that were sent without a turn do not delay others.
     let start = Instant::now();
     for _ in 0..10 {
         assert_eq!(client.get().await, Ok(200));

@@ -1,4 +1,4 @@
-//! When a call is sent again, when it is given up, and what that costs.
+//! Retries: when a call is sent again, when it gives up, and what it costs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -47,7 +47,7 @@ async fn an_error_says_what_was_told_and_no_more() {
     assert_eq!(client.get().await, Err(PoliteError::TooEarly(seconds(3_600))));
 }
 
-/// How many retries a client has left: what a server gets that refuses without a word.
+/// How many retries a client has left: the requests to a server that refuses without `Retry-After`.
 async fn retries_left(server: &Server, client: &Client) -> usize {
     let before = server.times().len();
     client.get_from("http://elsewhere/").await.unwrap();
@@ -75,7 +75,7 @@ async fn a_retry_that_nobody_waits_for_costs_nothing() {
 async fn a_call_that_is_not_sent_earns_nothing() {
     let server = Server::new([line(429, &[("retry-after", "3600")]), line(503, &[])]);
     let client = server.client(PoliteLayer::new().budget(RetryBudget::new(100, 2)));
-    // What there was to begin with.
+    // The initial balance.
     assert_eq!(client.get().await, Ok(429));
     assert_eq!(retries_left(&server, &client).await, 2);
     for _ in 0..5 {
@@ -85,7 +85,7 @@ async fn a_call_that_is_not_sent_earns_nothing() {
     assert_eq!(retries_left(&server, &client).await, 1);
 }
 
-/// A body that says when it is dropped, as the connection that it holds would be.
+/// A body that records when it is dropped, as its connection would be released.
 struct Held(Arc<Mutex<Option<Instant>>>);
 
 impl Drop for Held {
@@ -112,7 +112,7 @@ async fn a_refusal_is_not_held_while_its_retry_waits() {
     assert_eq!(*dropped.lock().unwrap(), Some(start));
 }
 
-/// While the first waits for its retry, the second is told to wait for longer than either may.
+/// While the first call waits for its retry, the second gets a wait that is too long for both.
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_may_not_leave_in_the_end_is_too_early() {
     let server = Server::new([line(429, &[("retry-after", "20")])]);

@@ -1,4 +1,4 @@
-//! One client and several servers: what one of them says does not hold for another.
+//! One client and several servers: the limits of one server do not apply to another.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -16,7 +16,7 @@ use support::{Answer, Client, Server, line};
 
 const TOO_EARLY: Answer = Err(PoliteError::TooEarly(Duration::from_secs(600)));
 
-/// The first request is refused for ten minutes, and no other.
+/// Only the first request is refused, for ten minutes.
 fn refused_once() -> Client {
     let server = Server::new([line(429, &[("retry-after", "600")]), line(200, &[])]);
     server.client(PoliteLayer::new())
@@ -63,7 +63,7 @@ async fn a_stranger_among_very_many_is_not_blocked_for_others() {
     for n in 0..1_500 {
         assert_eq!(client.get_from(&format!("http://host-{n}/")).await, Ok(429), "{n}");
     }
-    // Those that came last are known.
+    // The latest servers are known.
     assert_eq!(client.get_from("http://host-1499/").await, TOO_EARLY);
 }
 

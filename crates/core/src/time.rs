@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_said_in_two_units_and_never_too_short() {
-        for (secs, said) in [
+        for (secs, text) in [
             (0, "0s"),
             (59, "59s"),
             (60, "1m"),
@@ -244,7 +244,7 @@ mod tests {
             (1_296_000, "15d"),
             (1_300_000, "15d2h"),
         ] {
-            assert_eq!(Span::from_secs(secs).roughly().to_string(), said);
+            assert_eq!(Span::from_secs(secs).roughly().to_string(), text);
         }
         assert_eq!(Span::from_millis(1_001).roughly().to_string(), "2s");
         assert_eq!(Span::from_micros(u64::MAX).roughly().to_string(), "213503982d9h");

@@ -1,4 +1,4 @@
-//! Limits of one request that are kept in different places: one is asked after the other.
+//! Limits of one request whose counters are on different nodes: they are settled one after the other.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -38,7 +38,7 @@ async fn denied<S: Store>(limiter: &PlanLimiter<S>) -> Decision {
     decision
 }
 
-/// One request from here, and no more, in a place of its own.
+/// A limit of one request, on its own node.
 const ONE_FROM_HERE: &str = "
   - { name: ips, key: [ip], limits: [1/day], algorithm: fixed-window,
       key_format: 'ips:{entity}:{window_index}' }";
@@ -105,13 +105,13 @@ async fn every_place_that_denies_is_heard() {
     // A day is longer than an hour, unless it is about to end.
     let waits = decision.verdicts().iter().filter_map(|verdict| verdict.retry_after);
     assert_eq!(decision.retry_after(), waits.max());
-    // What had passed is told as it is once it has been given back.
+    // Limits that had passed are reported as they are after the refund.
     let decision = limiter.check(&[("user", "bob"), HERE], Cost::ONE).await;
     let left: Vec<_> = decision.verdicts().iter().map(|verdict| verdict.remaining).collect();
     assert_eq!((decision.is_allowed(), left), (false, vec![2, 0, 9]));
 }
 
-/// Counters in memory, as if each were in a place of its own.
+/// Counters in memory, as if each were on its own node.
 struct InSteps(MemoryStore<ManualClock>);
 
 impl Store for InSteps {
@@ -145,7 +145,7 @@ async fn a_denial_by_what_was_given_back_since_is_not_repeated() {
   - { name: ips, key: [ip], limits: [1/day] }";
     let limiter = by(policies, store.clone());
     assert!(limiter.check(&[HERE], Cost::ONE).await.is_allowed());
-    // Somebody has taken the last one, for a request that will be denied elsewhere.
+    // Another request has taken the last unit, and will be denied by another limit.
     assert!(limiter.check(&[EVE], Cost::ONE).await.is_allowed());
     assert!(!limiter.check(&[EVE], Cost::ONE).await.is_allowed());
     let plan = limiter.plan();

@@ -1,5 +1,5 @@
-//! Limited functions that are not async, on a store in Redis that async code uses too. A test of its
-//! own: a process has one store.
+//! Limited functions that are not async, on a store in Redis that async code uses too. In its own test
+//! binary, because a process has one store.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -45,15 +45,14 @@ fn limiter(store: Shared) -> Arc<Limiter<Shared>> {
     Arc::new(builder.limit("6/day").store(store).build().unwrap())
 }
 
-/// Two instances that count one user together: one blocks the thread that it runs on, the other one
-/// is async.
+/// Two functions that count one user together: one blocks its thread, the other is async.
 struct Instances {
     own: Arc<Limiter<Shared>>,
     other: Arc<Limiter<Shared>>,
 }
 
 impl Instances {
-    /// Every way of asking takes one, until all of them are refused.
+    /// Every kind of call takes a unit, until all of them are denied.
     async fn hash(&self, user: &'static str) {
         // The connections of this store are those of this runtime from now on.
         assert_eq!(self.own.peek(user).await.source(), DecisionSource::Store);
@@ -67,7 +66,7 @@ impl Instances {
         }
         assert_eq!(admitted, LIMIT, "{user}");
         assert!(hash_in_line(&self.own, user).is_err());
-        // Nobody's breaker has opened.
+        // No breaker has opened.
         assert_eq!(self.own.peek(user).await.source(), DecisionSource::Store);
     }
 }
@@ -92,7 +91,7 @@ fn a_thread_that_stands_still_is_answered_by_the_store_wherever_it_is() {
     let many = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let on_a_worker = Arc::clone(&both);
     many.block_on(many.spawn(async move { on_a_worker.hash("on a worker").await })).unwrap();
-    // Every worker at once, each for somebody else.
+    // All workers concurrently, each for another user.
     let users = ["a", "b", "c", "d"].map(|user| {
         let both = Arc::clone(&both);
         many.spawn(async move { both.hash(user).await })
@@ -102,7 +101,7 @@ fn a_thread_that_stands_still_is_answered_by_the_store_wherever_it_is() {
     }
     drop(many);
 
-    // Without a runtime, while the one that the connections belong to stands still.
+    // Without a runtime, while the runtime of the connections is idle.
     let idle = alone();
     assert_eq!(idle.block_on(both.own.peek("nowhere")).source(), DecisionSource::Store);
     for _ in 0..LIMIT / 2 {

@@ -1,5 +1,5 @@
-//! Limited functions that count in keys that another limiter writes too. A test of its own: a process
-//! has one store.
+//! Limited functions that share keys with another limiter. In its own test binary, because a process has
+//! one store.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

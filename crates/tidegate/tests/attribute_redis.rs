@@ -1,4 +1,4 @@
-//! Limited functions whose counters are in Redis. A test of its own: a process has one store.
+//! Limited functions whose counters are in Redis. In its own test binary, because a process has one store.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -36,7 +36,7 @@ fn store(redis: &Redis) -> RedisStore {
     RedisStore::builder(config).secret("a secret").deadline(Duration::from_secs(5)).build()
 }
 
-/// On one thread: a function that blocks it must get its answer nevertheless.
+/// On one thread: a function that blocks it must still get its answer.
 #[tokio::test(flavor = "current_thread")]
 async fn counters_are_those_of_the_store_and_failures_are_as_said() {
     let redis = Redis::start();

@@ -1,4 +1,4 @@
-//! `block_for`: who is denied stays denied for a while, whatever the store does.
+//! `block_for`: a denied caller stays blocked for a while, whatever the store does.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -13,7 +13,7 @@ use tidegate::{
 
 const TEXT: &str = "policies: [{ name: login, key: [user], limits: [2/1s], block_for: 10m }]";
 
-/// A store at the other end of a wire: it counts who asks, and it can be cut off.
+/// A remote store that counts its requests and can be disconnected.
 struct Remote {
     memory: MemoryStore<ManualClock>,
     asked: AtomicUsize,
@@ -112,7 +112,7 @@ async fn where_only_failures_count_what_is_under_way_blocks_nobody() {
     );
     clock.advance(SECOND);
     assert!(check().await.is_allowed());
-    // One has failed, and another one may; the next that fails has used up the quota.
+    // One attempt has failed and another is allowed; its failure uses up the quota.
     let plan = limiter.plan();
     let owed = plan.charges(&[("user", "alice")], Cost::ONE);
     limiter.block_if_used_up(&owed).await;
@@ -183,7 +183,7 @@ async fn a_block_holds_while_the_store_is_away() {
     }
     store.is_away.store(true, Ordering::SeqCst);
     assert_eq!(check("mallory").await, DecisionReason::Blocked);
-    // And it begins there, too.
+    // The block starts without the store, too.
     for expected in
         [DecisionReason::WithinLimit, DecisionReason::WithinLimit, DecisionReason::LimitExceeded]
     {
@@ -192,7 +192,7 @@ async fn a_block_holds_while_the_store_is_away() {
     assert_eq!(check("eve").await, DecisionReason::Blocked);
 }
 
-/// What is denied longer by a limit than by the block is told to wait for the limit.
+/// If a limit denies for longer than the block, the wait is the limit's.
 #[tokio::test]
 async fn who_is_blocked_waits_for_the_later_of_the_block_and_the_limit() {
     for (algorithm, block_for, first, then) in [
@@ -225,7 +225,7 @@ async fn who_is_blocked_waits_for_the_later_of_the_block_and_the_limit() {
     }
 }
 
-/// A window that slides says when it is full again, which is later than needed: never too early.
+/// A sliding window reports when it is full again, which is later than needed but never too early.
 #[tokio::test]
 async fn who_is_blocked_is_never_told_to_come_too_early() {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
@@ -257,7 +257,7 @@ async fn nothing_is_left_to_who_is_blocked() {
         assert!(blocked.verdicts().iter().all(|it| !it.allowed && it.remaining == 0));
     }
     clock.advance(Span::from_secs(2));
-    // And nothing was taken meanwhile: two of nine, and this one.
+    // Nothing was taken meanwhile: only two of nine, and this one.
     assert_eq!(check().await.verdicts()[1].remaining, 6);
 }
 
@@ -292,7 +292,7 @@ async fn a_cost_that_never_fits_is_told_so_while_blocked() {
         let _ = check(1).await;
     }
     clock.advance(Span::from_secs(60));
-    // By the store, and then by what is remembered of another cost.
+    // First by the store, then by the cached denial of another cost.
     for units in [1, 3, 1, 3] {
         let decision = check(units).await;
         let (reason, waits) = match units {

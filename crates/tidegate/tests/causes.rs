@@ -1,4 +1,4 @@
-//! What operators are told about a Redis that refuses, for as long as it does.
+//! The problem that operators see while Redis refuses requests.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate::{DecisionSource, Limiter, RedisConfig, RedisStore, StoreErrorKind};
 use tidegate_testkit::Redis;
 
-/// Each fault, how it is brought about, and the word by which people know it.
+/// Each fault, how to cause it, and a word that its message must contain.
 const CAUSES: [(&[&str], StoreErrorKind, &str); 4] = [
     (&["CONFIG", "SET", "maxmemory", "1"], StoreErrorKind::Full, "OOM"),
     (&["ACL", "SETUSER", "default", "-@scripting"], StoreErrorKind::Misconfigured, "NOPERM"),

@@ -1,4 +1,4 @@
-//! Policies with deadlines of their own, and a Redis that does not answer.
+//! Policies with their own deadlines, and a Redis that does not answer.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -15,7 +15,7 @@ policies:
 ";
 const HASTY: [(&str, &str); 2] = [("path", "/a"), ("user", "eve")];
 
-/// A limiter whose Redis has answered, and does not any more.
+/// A limiter whose Redis answered first and has stopped answering.
 async fn cut_off(redis: &Redis) -> (PlanLimiter<RedisStore>, Proxy) {
     let proxy = Proxy::start(redis.address());
     let config: RedisConfig = proxy.url().parse().unwrap();

@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples behave as documented.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -54,7 +54,7 @@ async fn a_worker_calls_every_twenty_milliseconds() {
         .build()
         .unwrap();
     let late = worker::work(Arc::new(limiter), 40, |_| {}).await;
-    // The first at once, and 25 within half a second.
+    // The first immediately, and 25 within half a second.
     assert_eq!(late, 14);
     assert!(start.elapsed() < Duration::from_millis(510));
 }

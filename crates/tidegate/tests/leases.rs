@@ -1,5 +1,5 @@
-//! Decisions without a word to a real Redis: what was taken ahead is counted, spent here, and never
-//! more than was allowed.
+//! Leases on a real Redis: units that are taken in advance are counted, spent locally, and never exceed
+//! the limit.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
@@ -43,7 +43,7 @@ fn instance(redis: &Redis, nodes: u32) -> Arc<PlanLimiter<RedisStore>> {
     Arc::new(PlanLimiter::load(&source, store.build()).unwrap().expected_nodes(nodes))
 }
 
-/// Asks until it is denied. How many were allowed, and how many of them by a lease.
+/// Checks until it is denied. Returns how many were allowed, and how many of them by a lease.
 async fn ask_until_denied(limiter: Arc<PlanLimiter<RedisStore>>) -> (u64, u64) {
     let (mut allowed, mut leased) = (0, 0);
     loop {
@@ -88,11 +88,11 @@ async fn what_remains_is_what_the_store_has_and_what_was_taken() {
         assert_eq!((decision.source(), decision.remaining()), (*source, Some(2_999 - used as u64)));
         assert!(decision.reset_after().is_some_and(|reset| reset.as_secs_ceil() > 0));
     }
-    // A look is at the store, and at what was taken from it.
+    // A peek includes the store and the lease.
     let plan = limiter.plan();
     let owed = plan.charges(alice, Cost::ONE);
     assert_eq!(limiter.peek(&owed).await.remaining(), Some(2_996));
-    // What is forgotten is forgotten here too.
+    // A reset drops the lease too.
     limiter.reset(&owed).await.unwrap();
     assert_eq!(limiter.check(alice, Cost::ONE).await.remaining(), Some(2_999));
 }
@@ -125,8 +125,7 @@ async fn what_was_taken_is_spent_also_when_the_store_is_gone() {
     assert_eq!(limiter.check(alice, Cost::ONE).await.source(), DecisionSource::Fallback);
 }
 
-/// What needs no store is known without it, and what can never be is not taken for what cannot be
-/// now.
+/// Decisions that need no store work without it, and a cost that never fits is reported as such.
 #[tokio::test]
 async fn what_never_fits_is_called_that_also_where_a_denial_is_remembered() {
     let redis = Redis::start();
@@ -156,7 +155,7 @@ async fn a_limiter_of_one_policy_takes_ahead_too() {
     for _ in 0..2 {
         assert_eq!(limiter.check("alice").await.source(), DecisionSource::Store);
     }
-    // Without a word to the store, nobody has to wait.
+    // Without a request to the store, no call has to wait.
     let decision = limiter.try_check_n("alice", Cost::ONE).unwrap();
     assert_eq!((decision.source(), decision.remaining()), (DecisionSource::Lease, Some(997)));
     assert!(limiter.try_check_n("bob", Cost::ONE).is_none());

@@ -1,4 +1,4 @@
-//! A plan at work: what a failing store means to each policy.
+//! A plan with a failing store: each policy has its own behaviour.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
@@ -53,12 +53,12 @@ policies:
     assert_eq!(ask(&["b"]).await, (true, DecisionReason::StoreUnavailable));
     assert_eq!(ask(&["c"]).await, (false, DecisionReason::StoreUnavailable));
     assert_eq!(ask(&["d"]).await, (true, DecisionReason::StoreUnavailable));
-    // The open one is watched beside the local one, and never denies.
+    // The open policy is only observed beside the local one, and never denies.
     assert_eq!(ask(&["a", "b"]).await, (true, DecisionReason::WithinLimit));
     assert_eq!(ask(&["a", "b"]).await, (true, DecisionReason::WithinLimit));
     assert_eq!(ask(&["a", "b"]).await, (false, DecisionReason::LimitExceeded));
     assert_eq!(ask(&["a", "c"]).await, (false, DecisionReason::StoreUnavailable));
-    // A block list stays closed whatever fails.
+    // A block list denies even without the store.
     assert_eq!(ask(&["b", "e"]).await, (false, DecisionReason::CostExceedsLimit));
     assert_eq!(ask(&[]).await, (true, DecisionReason::NoPolicy));
 }
@@ -104,8 +104,8 @@ async fn who_is_denied_stays_blocked_for_as_long_as_the_policy_says() {
     assert!(check().await.is_allowed());
 }
 
-/// `examples/policies/accounts.yaml`: five attempts in a minute, and then nothing for a quarter of
-/// an hour, also once the minute is over.
+/// `examples/policies/accounts.yaml`: five attempts in a minute, and then none for a quarter of an hour,
+/// even after the minute has ended.
 #[tokio::test]
 async fn a_login_under_attack_is_closed_for_a_quarter_of_an_hour() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/policies/accounts.yaml");

@@ -1,4 +1,4 @@
-//! Decisions by a store at the other end of a wire: what it says is what callers hear.
+//! Decisions by a remote store: callers get its verdicts unchanged.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -11,7 +11,7 @@ use tidegate::{
     MemoryStore, PlanLimiter, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
 };
 
-/// It counts who asks, and it can be cut off.
+/// A remote store that counts its requests and can be disconnected.
 #[derive(Clone)]
 struct Remote {
     memory: Arc<MemoryStore<ManualClock>>,
@@ -116,7 +116,7 @@ async fn a_new_plan_forgets_the_denials_of_the_old_one() {
     let denied = bob().await;
     assert_eq!((denied.is_allowed(), denied.source()), (false, DecisionSource::DenyCache));
 
-    // What the other limits say is of the new plan, too.
+    // The other limits' verdicts are by the new plan, too.
     limiter.reload(&both("enforce", 20)).unwrap();
     let denied = bob().await;
     assert_eq!((denied.is_allowed(), denied.source()), (false, DecisionSource::Store));

@@ -1,4 +1,4 @@
-//! Tiers of one policy share a counter: whoever may choose the tier gains nothing by that.
+//! Tiers of one policy share a counter: a caller that can choose its tier gains nothing.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -34,7 +34,7 @@ fn tiers(algorithm: &str) -> String {
     )
 }
 
-/// Asks as the large tier for as long as it may, then once as the small one, over and over.
+/// Checks as the large tier until it is denied, then once as the small one, over and over.
 async fn admitted<S: Store>(limiter: &PlanLimiter<S>) -> u32 {
     let mut admitted = 0;
     for _ in 0..30 {
@@ -87,13 +87,13 @@ async fn both_stores_say_the_same_beside_a_limit_that_never_fits() {
     }
 }
 
-/// What a look finds.
+/// What a peek reports.
 async fn left<S: Store>(limiter: &PlanLimiter<S>) -> u64 {
     let plan = limiter.plan();
     limiter.peek(&plan.charges(&[USER], Cost::PEEK)).await.remaining().unwrap()
 }
 
-/// Of twenty, eight are used; then the limit is four for one request that is denied, and twenty again.
+/// Eight of twenty are used. Then the limit is four for one request, which is denied, and twenty again.
 async fn left_after_a_limit_came_and_went<S: Store>(algorithm: &str, store: S) -> u64 {
     let limited = |units: u32| {
         format!(
@@ -126,7 +126,7 @@ async fn a_limit_that_is_lowered_and_raised_again_forgets_no_use() {
     }
 }
 
-/// What a denial that counts tells, and what a look finds after it.
+/// What remains by a denial that counts, and by a peek after it.
 async fn told_by_a_denial_that_counts<S: Store>(store: S) -> (u64, u64) {
     let limiter = by(
         "

@@ -48,7 +48,7 @@ async fn nobody_overtakes() {
     for turn in 0..50_usize {
         let (limiter, served) = (Arc::clone(&limiter), Arc::clone(&served));
         tasks.spawn(async move {
-            // Every other one asks for less and would fit sooner, if anyone could overtake.
+            // Every other caller needs less and would fit sooner, if callers could overtake.
             let cost = Cost::new(2 - turn as u64 % 2).unwrap();
             limiter.until_ready_n("key", cost).await.unwrap();
             served.lock().unwrap().push(turn);

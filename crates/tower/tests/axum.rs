@@ -1,4 +1,4 @@
-//! The layer in axum: what passes, and what clients and handlers see of it.
+//! The layer in axum: which requests pass, and what clients and handlers see.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -43,7 +43,7 @@ async fn of_1500_concurrent_requests_five_pass() {
         }
         let passed = tasks.join_all().await.into_iter().filter(|passed| *passed).count();
         assert_eq!(passed, 5, "in round {round}");
-        // A window later the one before has no weight left after another one.
+        // After two windows the first one has no weight left.
         clock.advance(Span::from_secs(2));
     }
 }
@@ -176,7 +176,7 @@ async fn a_shadow_gives_nothing_back_that_it_did_not_take() {
     let (limiter, _) = limiter("1/day");
     let layer = RateLimitLayer::limiter(Arc::clone(&limiter)).by(RequestKey::everybody());
     let app = hello(layer.shadow().count_failures());
-    // The quota is used up before; nothing of what is only watched takes anything.
+    // The quota was used up before; observed requests take nothing.
     assert!(limiter.check_now(&tidegate::OwnedKey::default()).is_allowed());
     assert_eq!(statuses(&app, [get_from("::1"), get_from("::1")]).await, [200, 200]);
     assert_eq!(limiter.peek_now(&tidegate::OwnedKey::default()).remaining(), Some(0));
@@ -275,13 +275,13 @@ async fn only_failures_count_and_nobody_gets_more_tries_by_hurrying() {
     let answers = tasks.join_all().await;
     let tries = answers.iter().filter(|answer| answer.as_ref().unwrap().status() == 401);
     assert_eq!(tries.count(), 3);
-    // Who is right comes through no more either: the address is under suspicion.
+    // The right password does not pass any more either: the address is blocked.
     assert_eq!(statuses(&app, [attempt("right")]).await, [429]);
 }
 
 #[tokio::test]
 async fn readiness_of_the_inner_service_is_respected() {
-    // Panics when it is called without having been ready, as a semaphore's permit would.
+    // This service panics when it is called before it is ready, as one with permits would.
     let inner = tower::service_fn(|_: Request<String>| async {
         Ok::<_, std::convert::Infallible>(Response::new(String::new()))
     });

@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples behave as documented.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 

@@ -1,4 +1,4 @@
-//! Who is counted as whom.
+//! Which requests share a counter.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use support::{from, get_from, limiter, statuses};
 use tidegate_tower::{PeerIp, RateLimitLayer, RequestHead, RequestKey};
 
-/// An app in which each caller has one request.
+/// An app that allows each caller one request.
 fn once(key: RequestKey) -> Router {
     let layer = RateLimitLayer::limiter(limiter("1/day").0).by(key);
     Router::new().route("/", get(|| async { "hello" })).layer(layer)
@@ -54,7 +54,7 @@ async fn an_address_that_a_function_finds_is_its_network() {
     let app = once(RequestKey::from_fn(|head| head.peer()));
     let [one, same, other] = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(get_from);
     assert_eq!(statuses(&app, [one, same, other]).await, [200, 429, 200]);
-    // A socket for both kinds says IPv4 as IPv6.
+    // A dual-stack socket reports IPv4 addresses as IPv6.
     let [one, same] = ["203.0.113.9", "::ffff:203.0.113.9"].map(get_from);
     assert_eq!(RequestHead::of(&same).peer(), RequestHead::of(&one).peer());
     assert_eq!(statuses(&app, [one, same]).await, [200, 429]);
@@ -122,7 +122,7 @@ async fn without_the_header_it_is_the_address_that_counts() {
     let bare = || get_from("10.0.0.1");
     assert_eq!(statuses(&app, [alice(), alice(), bare(), bare()]).await, [200, 429, 200, 429]);
     assert_eq!(statuses(&app, [get_from("10.0.0.2")]).await, [200]);
-    // Behind a proxy it is the address that the proxy says.
+    // Behind a proxy the address is the one that the proxy appended.
     let app = once(RequestKey::header("x-user").trust_hops(1));
     let requests = ["1.1.1.1", "1.1.1.1", "2.2.2.2"].map(|field| forwarded("10.0.0.1", field));
     assert_eq!(statuses(&app, requests).await, [200, 429, 200]);
@@ -148,14 +148,14 @@ async fn what_is_missing_may_be_something_else() {
         .or(RequestKey::header("x-other"));
     let app = once(either.clone());
     let other = || with(get_from("10.0.0.3"), &[("x-other", "t")]);
-    // Of one text, and not one caller.
+    // The same text, but different callers.
     assert_eq!(statuses(&app, [tenant(), other(), other()]).await, [200, 200, 429]);
     assert_eq!(statuses(&app, [tenant()]).await, [429]);
     assert_eq!(statuses(&app, bare()).await, [200, 200, 429]);
     let app = once(either.or_unlimited());
     assert_eq!(statuses(&app, [tenant(), tenant(), other(), other()]).await, [200, 429, 200, 429]);
     assert_eq!(statuses(&app, bare()).await, [200; 3]);
-    // No request has a header whose name is none.
+    // No request has a header with an invalid name.
     assert_eq!(statuses(&once(RequestKey::header("no name")), bare()).await, [200, 200, 429]);
 }
 
@@ -183,7 +183,7 @@ async fn what_one_key_says_of_proxies_holds_for_those_joined_with_it() {
             "{key:?}"
         );
     }
-    // What was said is not unsaid by others, and the last word about all of them holds.
+    // Other keys do not override a setting, and the last setting for all of them wins.
     let both = trusting().or(tenant().trust_hops(0));
     assert_eq!(statuses(&once(both.clone()), behind_a_proxy()).await, [200, 429, 429]);
     assert_eq!(statuses(&once(both.trust_hops(1)), behind_a_proxy()).await, [200, 429, 200]);
@@ -254,7 +254,7 @@ async fn several_keys_are_one_and_none_looks_like_another() {
         request(&[("a", "x"), ("b", "yz"), ("c", "")]),
         request(&[("a", "xy"), ("b", "z"), ("c", "")]),
         request(&[("a", "x"), ("b", "yz"), ("c", "")]),
-        // The address stands in for the third, or for the first: of the same bytes.
+        // The address replaces the third key or the first: the bytes are the same.
         request(&[("a", " !\"#"), ("b", "ip4")]),
         request(&[("b", " !\"#"), ("c", "ip4")]),
     ];
@@ -278,7 +278,7 @@ async fn a_limiter_finds_what_the_layer_counts() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever a client writes into the field itself is to the left of what the proxy appends.
+    /// Entries that a client writes itself are to the left of those that the proxy appends.
     #[test]
     fn a_spoofed_prefix_never_changes_the_key(
         prefix in "[ -~]{0,60}",

@@ -1,4 +1,4 @@
-//! A layer whose counters another limiter writes too.
+//! A layer that shares its counters with another limiter.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -49,7 +49,7 @@ async fn what_does_not_count_is_given_back_there() {
     let app = app(layer, StatusCode::OK);
     assert_eq!(statuses(&app, [get_from("203.0.113.9")]).await, [200]);
     let keys = || redis.command(&["KEYS", "*"]).items().iter().map(Reply::text).collect::<Vec<_>>();
-    // In the background, and an empty set is none.
+    // The refund runs in the background, and Redis deletes an empty set.
     for _ in 0..500 {
         if keys().is_empty() {
             return;

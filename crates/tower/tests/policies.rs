@@ -1,4 +1,4 @@
-//! The layer by policies.
+//! The layer with policies.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -63,7 +63,7 @@ async fn what_the_program_names_comes_from_the_program() {
         request("/users/2", Some("alice"), "b"),
         request("/users/2", Some("bob"), "b"),
         request("/", Some("alice"), "a"),
-        // Who has none is not this policy's.
+        // The policy does not apply to a request without a user.
         request("/users/1", None, "alice"),
         request("/users/1", None, "alice"),
     ];
@@ -169,7 +169,7 @@ async fn who_does_not_fail_is_not_blocked() {
         logins.spawn(app.clone().oneshot(get_from("::1")));
     }
     let mut next = async || logins.join_next().await.unwrap().unwrap().unwrap().status();
-    // While the others are under way, there is no room for the sixth.
+    // While the others are in flight, there is no room for the sixth.
     assert_eq!(next().await, 429);
     open.send(true).unwrap();
     for _ in 0..5 {

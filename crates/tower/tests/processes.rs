@@ -1,4 +1,4 @@
-//! Two processes with one Redis: together they let through what the limit says, not each.
+//! Two processes with one Redis: they admit the limit together, not each.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tidegate_testkit::Redis;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Where a child finds Redis; whoever has no such variable is the parent.
+/// The variable with the address of Redis for child processes; the parent does not have it.
 const URL: &str = "TIDEGATE_TOWER_REDIS";
 
-/// Not a test: what the other processes do.
+/// Not a test: the program of the child processes.
 #[tokio::test]
 #[ignore = "is started by the test below"]
 async fn serve() {
@@ -30,7 +30,7 @@ async fn serve() {
     axum::serve(listener, app).await.unwrap();
 }
 
-/// A server in a process of its own, which ends with the value.
+/// A server in its own process, which ends when this value is dropped.
 struct Server {
     process: Child,
     address: SocketAddr,

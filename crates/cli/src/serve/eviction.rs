@@ -23,7 +23,7 @@ pub(super) async fn log_eviction_changes<S: Store + 'static>(app: Arc<App<S>>) {
             // Redis logs every command that its ACL forbids, so the pause is long. A password that is
             // being replaced fails in the same way, so the checks go on.
             Err(error) if error.kind() == StoreErrorKind::Misconfigured => {
-                pause = MISCONFIGURED_PAUSE
+                pause = MISCONFIGURED_PAUSE;
             }
             Err(_) => {}
         }

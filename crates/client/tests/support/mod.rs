@@ -1,4 +1,4 @@
-//! A server that says what the test wants, and a client of it.
+//! A scripted server, and its client.
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
@@ -20,7 +20,7 @@ pub(crate) fn line(status: u16, fields: &[(&'static str, &'static str)]) -> Scri
     (status, fields.to_vec())
 }
 
-/// Answers by a script, the last line for ever, and remembers when and what it was asked.
+/// Answers by a script, repeats its last line, and records when and what it was sent.
 #[derive(Clone)]
 pub(crate) struct Server {
     script: Arc<Mutex<VecDeque<Script>>>,
@@ -55,12 +55,12 @@ impl Server {
         Client(BoxCloneSyncService::new(layer.seed(7).layer(service)))
     }
 
-    /// When it was asked, in milliseconds.
+    /// When requests arrived, in milliseconds.
     pub(crate) fn times(&self) -> Vec<u128> {
         self.asked.lock().unwrap().iter().map(|(at, _)| at.as_millis()).collect()
     }
 
-    /// What it was sent.
+    /// The requests that it got.
     pub(crate) fn bodies(&self) -> Vec<String> {
         self.asked.lock().unwrap().iter().map(|(_, body)| body.clone()).collect()
     }
@@ -92,7 +92,7 @@ impl Client {
     }
 }
 
-/// A layer that tells all that happens, and what it has told.
+/// A layer that records all events, and the record.
 pub(crate) fn heard<R>(layer: PoliteLayer<R>) -> (PoliteLayer<R>, Arc<Mutex<Vec<ClientEvent>>>) {
     let events = Arc::<Mutex<Vec<_>>>::default();
     let heard = Arc::clone(&events);

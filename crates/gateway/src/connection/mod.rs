@@ -123,7 +123,7 @@ where
     match due {
         Some(GatewayConnectionAction::Rest) => return Some((lender.take()?, timer.rest())),
         Some(GatewayConnectionAction::Leave) => {
-            close_idle_http2(lender.take()?, progress.last_stream()).await
+            close_idle_http2(lender.take()?, progress.last_stream()).await;
         }
         Some(_) => {}
         None => {

@@ -100,30 +100,30 @@ impl Lease {
     }
 
     /// Ends a request for more. `answered` is whether the store answered it.
-    pub(super) fn end_growth(&mut self, asked: Timestamp, answered: bool) {
+    pub(super) fn end_growth(&mut self, asked_at: Timestamp, answered: bool) {
         self.is_growing = false;
         if !answered {
-            self.grows_from = asked + PAUSE;
+            self.grows_from = asked_at + PAUSE;
         }
     }
 
     /// Records what remains in the store.
-    pub(super) fn record_verdict(&mut self, verdict: &Verdict, asked: Timestamp) {
-        if asked >= self.at {
+    pub(super) fn record_verdict(&mut self, verdict: &Verdict, asked_at: Timestamp) {
+        if asked_at >= self.at {
             (self.remaining, self.reset_after) = (verdict.remaining, verdict.reset_after);
-            self.at = asked;
+            self.at = asked_at;
         }
     }
 
-    /// Adds `more` units, which were requested at `asked` and arrived at `arrived`.
+    /// Adds `more` units, which were requested at `asked_at` and arrived at `arrived`.
     pub(super) fn receive(
         &mut self,
         more: u64,
         verdict: &Verdict,
-        asked: Timestamp,
+        asked_at: Timestamp,
         arrived: Timestamp,
     ) {
-        let until = asked + verdict.reset_after.min(self.limit.quota().window());
+        let until = asked_at + verdict.reset_after.min(self.limit.quota().window());
         if arrived >= until {
             // The units were for a window that has ended.
             return;
@@ -132,6 +132,6 @@ impl Lease {
         let before = self.left_at(arrived);
         self.until = if before > 0 { self.until.min(until) } else { until };
         self.left = before.saturating_add(more);
-        self.record_verdict(verdict, asked);
+        self.record_verdict(verdict, asked_at);
     }
 }

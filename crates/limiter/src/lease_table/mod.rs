@@ -97,37 +97,37 @@ impl LeaseTable {
             needed,
             ahead,
             grows: ahead.is_some(),
-            asked: now,
+            asked_at: now,
             is_answered: false,
         })
     }
 
-    /// Records the store's verdict on a charge that it allowed. `asked` is the time before the store was
+    /// Records the store's verdict on a charge that it allowed. `asked_at` is the time before the store was
     /// asked, so that nothing lasts longer here than in the store.
     pub(crate) fn record_verdict(
         &self,
         charge: &Charge<'_>,
         bounds: LeaseBounds,
         verdict: &Verdict,
-        asked: Timestamp,
+        asked_at: Timestamp,
     ) {
         if bounds.most(charge).is_none() {
             return;
         }
         let mut shard = self.shard(charge.counter()).lock();
         match shard.get_mut(&charge.counter()) {
-            Some(lease) if lease.is_of(charge) && lease.is_known_at(asked) => {
-                lease.record_verdict(verdict, asked);
+            Some(lease) if lease.is_of(charge) && lease.is_known_at(asked_at) => {
+                lease.record_verdict(verdict, asked_at);
             }
             known => {
                 if known.is_none() && shard.len() >= LEASES_PER_SHARD {
                     let idle =
-                        shard.iter().take(EVICTION_SCAN).find(|(_, lease)| lease.is_idle(asked));
+                        shard.iter().take(EVICTION_SCAN).find(|(_, lease)| lease.is_idle(asked_at));
                     let Some(idle) = idle.map(|(counter, _)| *counter) else { return };
                     shard.remove(&idle);
                 }
                 let id = self.next.fetch_add(1, Ordering::Relaxed);
-                let lease = Lease::new(id, charge.rule().limit, verdict, asked);
+                let lease = Lease::new(id, charge.rule().limit, verdict, asked_at);
                 shard.insert(charge.counter(), lease);
             }
         }

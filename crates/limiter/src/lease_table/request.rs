@@ -22,7 +22,7 @@ pub(crate) struct LeaseRequest<'l> {
     pub(super) ahead: Option<u64>,
     /// Whether it began by asking for more, which keeps other requests from doing so.
     pub(super) grows: bool,
-    pub(super) asked: Timestamp,
+    pub(super) asked_at: Timestamp,
     pub(super) is_answered: bool,
 }
 
@@ -42,16 +42,16 @@ impl LeaseRequest<'_> {
     /// Records that the store granted the request, by an answer that arrived at `now`.
     pub(crate) fn record_paid(mut self, verdict: &Verdict, now: Timestamp) {
         let more = self.ahead.map_or(0, |ahead| ahead.saturating_sub(self.needed));
-        let asked = self.asked;
+        let asked_at = self.asked_at;
         (self.held.0, self.is_answered) = (0, true);
-        self.with_lease(|lease| lease.receive(more, verdict, asked, now));
+        self.with_lease(|lease| lease.receive(more, verdict, asked_at, now));
     }
 
     /// Records that the store denied even what is needed.
     pub(crate) fn record_denied(mut self, verdict: &Verdict) {
         self.is_answered = true;
-        let asked = self.asked;
-        self.with_lease(|lease| lease.record_verdict(verdict, asked));
+        let asked_at = self.asked_at;
+        self.with_lease(|lease| lease.record_verdict(verdict, asked_at));
     }
 
     /// Changes the lease, unless another lease has replaced it: the units were taken for the old one.
@@ -65,11 +65,11 @@ impl LeaseRequest<'_> {
 
 impl Drop for LeaseRequest<'_> {
     fn drop(&mut self) {
-        let Self { held: (held, until), grows, asked, is_answered, .. } = *self;
+        let Self { held: (held, until), grows, asked_at, is_answered, .. } = *self;
         self.with_lease(|lease| {
             lease.give_back(held, until);
             if grows {
-                lease.end_growth(asked, is_answered);
+                lease.end_growth(asked_at, is_answered);
             }
         });
     }

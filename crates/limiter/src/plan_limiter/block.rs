@@ -117,10 +117,10 @@ impl<S: Store> PlanLimiter<S> {
         let block_verdicts = verdicts.clone();
         // The store would not repeat the verdicts of its local fallback.
         if peeked.source() != DecisionSource::Fallback
-            && let Some((_, asked)) = recalled
+            && let Some((_, moment)) = recalled
         {
             verdicts.extend_from_slice(peeked.verdicts());
-            self.decider.remember(&whole, &verdicts, asked);
+            self.decider.remember(&whole, &verdicts, moment);
         }
         Some(blocked(request, blocks, &block_verdicts, peeked))
     }

@@ -31,7 +31,7 @@ fn max_wait(file: &FilePolicy, report: &mut ProblemReport<'_>) -> Option<Span> {
     let span = file.max_wait.as_ref().and_then(|text| choices::timeout(text, report));
     match (&file.max_wait, &file.on_denied) {
         (Some(text), None) => {
-            report.add(&text.at, "max_wait has no effect: expected on_denied: wait too")
+            report.add(&text.at, "max_wait has no effect: expected on_denied: wait too");
         }
         (Some(text), Some(_)) if !waits => {
             report

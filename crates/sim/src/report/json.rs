@@ -28,7 +28,7 @@ fn section(section: &ReportSection) -> Value {
             ReportItem::Table(found) => tables.push(table(found)),
             ReportItem::Charts(found) => charts.extend(found.iter().map(chart)),
             ReportItem::Code(text) | ReportItem::Note(text) => {
-                texts.push(Value::from(text.as_str()))
+                texts.push(Value::from(text.as_str()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Requests from somewhere, and what comes back.
+//! Helpers: requests with a peer address, and their responses.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -13,14 +13,14 @@ use axum::http::Request;
 use tidegate::{Limiter, ManualClock, MemoryStore, Timestamp};
 use tower::{Service, ServiceExt};
 
-/// A limiter at a time that stands still.
+/// A limiter with a frozen clock.
 pub(crate) fn limiter(limit: &str) -> (Arc<Limiter<MemoryStore<ManualClock>>>, ManualClock) {
     let clock = ManualClock::at(Timestamp::from_secs(1_000_000_000));
     let store = MemoryStore::builder().clock(clock.clone()).build();
     (Arc::new(Limiter::builder().limit(limit).store(store).build().unwrap()), clock)
 }
 
-/// As axum's server hands it on.
+/// A request as axum's server passes it on.
 pub(crate) fn from(peer: &str, path: &str) -> Request<Body> {
     let mut request = Request::get(path).body(Body::empty()).unwrap();
     let ip: IpAddr = peer.parse().unwrap();
@@ -44,7 +44,7 @@ pub(crate) async fn statuses<const N: usize>(
     statuses
 }
 
-/// A service that insists on being asked whether it is ready, each clone for itself.
+/// A service that requires `poll_ready` before each call, separately for each clone.
 #[derive(Debug)]
 pub(crate) struct Strict<S> {
     inner: S,

@@ -53,7 +53,7 @@ fn endpoints(urls: &[SourceValue<String>], report: &mut ProblemReport<'_>) -> Ve
         match UpstreamUrl::read(&url.value) {
             // It may hold a password.
             Err(why) if url.value.contains('@') => {
-                report.add_without_line(&url.at, without_user(&why))
+                report.add_without_line(&url.at, without_user(&why));
             }
             Err(why) => report.add(&url.at, why),
             Ok(endpoint) if endpoints.contains(&endpoint) => {

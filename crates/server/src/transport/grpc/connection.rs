@@ -89,7 +89,7 @@ where
             match timer.poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(GrpcTimerAction::AnnounceClose) => {
-                    connection.as_mut().graceful_shutdown()
+                    connection.as_mut().graceful_shutdown();
                 }
                 Poll::Ready(action) => return Poll::Ready(Some(action)),
             }

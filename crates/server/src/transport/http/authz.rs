@@ -89,7 +89,7 @@ fn client(plan: &Plan, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAd
         && plan.attributes().any(|name| name == "ip")
     {
         WARNED.call_once(|| {
-            log::emit(LogLevel::Warn, "untrusted_proxy", &untrusted_proxy_message(peer), &[])
+            log::emit(LogLevel::Warn, "untrusted_proxy", &untrusted_proxy_message(peer), &[]);
         });
     }
     ClientIp::behind(proxies, peer, headers)

@@ -51,7 +51,7 @@ impl RespThrottle {
         match decision.verdicts() {
             // The command has only one limit, and it is enforced.
             [verdict, ..] => {
-                answer_verdict(&Verdict { allowed, retry_after: retry, ..*verdict }, replies)
+                answer_verdict(&Verdict { allowed, retry_after: retry, ..*verdict }, replies);
             }
             // Neither the store nor the fallback has a verdict.
             [] => {
