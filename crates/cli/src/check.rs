@@ -95,11 +95,11 @@ fn refusal_error(status: StatusCode, answer: &Value) -> anyhow::Error {
 
 /// One line for the decision and one for each limit.
 fn decision_text(answer: &Value, is_allowed: bool) -> String {
-    let verdict = if is_allowed { "allowed" } else { "denied" };
-    let mut text = format!("{verdict}: {}", printable(&answer["reason"]));
-    if let Some(policy) = answer["policy"].as_str() {
-        let _ = write!(text, " by {policy}");
+    let mut text = String::from(if is_allowed { "allowed" } else { "denied" });
+    if answer["policy"].is_string() {
+        let _ = write!(text, " by {}", printable(&answer["policy"]));
     }
+    let _ = write!(text, ": {}", reason_text(&answer["reason"]));
     if let Some(wait) = answer["retry_after_ms"].as_u64() {
         let _ = write!(text, "; try again in {}", Span::from_millis(wait).roughly());
     }
@@ -119,6 +119,15 @@ fn decision_text(answer: &Value, is_allowed: bool) -> String {
         );
     }
     text
+}
+
+fn reason_text(reason: &Value) -> String {
+    match reason.as_str() {
+        Some("within_limit") => "within the limit".to_owned(),
+        Some("limit_exceeded") => "the limit is used up".to_owned(),
+        Some("cost_exceeds_limit") => "the cost exceeds the limit".to_owned(),
+        _ => printable(reason),
+    }
 }
 
 fn printable(value: &Value) -> String {
@@ -159,7 +168,7 @@ mod tests {
         });
         let text = decision_text(&answer, false);
         let lines = [
-            "denied: limit exceeded by login; try again in 1h5m\n",
+            "denied by login: the limit is used up; try again in 1h5m\n",
             "  login fixed-window over 1d: 0 of 5 left, full again in 1h5m\n",
         ];
         assert_eq!(text, lines.concat());

@@ -114,7 +114,8 @@ async fn send(
             }
             TargetServer::Tcp { host, port, tls } => {
                 let bare = host.trim_start_matches('[').trim_end_matches(']');
-                let stream = TcpStream::connect((bare, *port)).await?;
+                let stream =
+                    TcpStream::connect((bare, *port)).await.map_err(client_error::connect_error)?;
                 let authority = format!("{host}:{port}");
                 if *tls {
                     exchange(connect_tls(stream, bare, credentials).await?, &authority, request)

@@ -5,6 +5,14 @@ use std::io;
 use anyhow::anyhow;
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
 
+/// Explains a connection that could not be made.
+pub(crate) fn connect_error(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        return anyhow!("{error}: is `tidegate serve` running, and listening there?");
+    }
+    error.into()
+}
+
 /// Explains a TLS handshake that failed.
 pub(crate) fn tls_error(host: &str, error: io::Error) -> anyhow::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
@@ -26,8 +34,8 @@ pub(crate) fn tls_error(host: &str, error: io::Error) -> anyhow::Error {
 pub(crate) fn http_error(error: hyper::Error) -> anyhow::Error {
     if error.is_parse() || error.is_incomplete_message() || error.is_canceled() {
         return anyhow!(
-            "the peer does not speak HTTP/1: expected the port for HTTP, not the one for gRPC or \
-             Redis clients"
+            "the peer does not speak HTTP/1: expected https:// if the port has TLS, and not the port \
+             for gRPC or Redis clients"
         );
     }
     error.into()

@@ -48,7 +48,7 @@ fn the_exit_code_says_allowed_or_denied() {
     let (code, said) = check(&url, &ask);
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.starts_with("allowed: within limit by login\n  login fixed-window over "),
+        said.starts_with("allowed by login: within the limit\n  login fixed-window over "),
         "{said}"
     );
     assert!(said.contains(": 1 of 2 left, full again in "), "{said}");
@@ -57,9 +57,12 @@ fn the_exit_code_says_allowed_or_denied() {
     assert!(said.contains("4 of 5 left") && said.contains("(shadow)"), "{said}");
     let (code, said) = check(&url, &ask);
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.starts_with("denied: limit exceeded by login; try again in "), "{said}");
+    assert!(said.starts_with("denied by login: the limit is used up; try again in "), "{said}");
     let (code, said) = check(&url, &["--policy", "login", "--key", "::1", "--cost", "3"]);
-    assert_eq!((code, said.lines().next()), (Some(3), Some("denied: cost exceeds limit by login")));
+    assert_eq!(
+        (code, said.lines().next()),
+        (Some(3), Some("denied by login: the cost exceeds the limit"))
+    );
     let (code, said) = check(&url, &["--policy", "login", "--key", "::1", "--cost", "0", "--json"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.starts_with(r#"{"allowed":true,"policy":"login""#) && said.ends_with("}\n"));
@@ -101,8 +104,8 @@ fn another_listener_is_told_from_http() {
     for url in [grpc, resp] {
         let (code, said) = check(&url, &ask);
         let expected = format!(
-            "tidegate: cannot query {url}: the peer does not speak HTTP/1: expected the port for HTTP, \
-             not the one for gRPC or Redis clients\n"
+            "tidegate: cannot query {url}: the peer does not speak HTTP/1: expected https:// if \
+             the port has TLS, and not the port for gRPC or Redis clients\n"
         );
         assert_eq!((code, said), (Some(2), expected));
     }

@@ -96,7 +96,7 @@ fn without_redis_an_instance_limits_by_itself_and_says_so() {
     assert!(ready.contains("deciding without the store: store "), "{ready}");
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200, 429]);
     assert!(answers[2].1.contains(r#""source":"fallback""#), "{}", answers[2].1);
-    let detail = "policy demo allows 2 of 10/1m here while the store is unavailable";
+    let detail = "policy demo allows 2 of 10/minute here while the store is unavailable";
     assert!(answers[2].1.contains(detail), "{}", answers[2].1);
 }
 

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use support::{Server, failure, output, serve, tidegate};
 use tidegate_testkit::peer;
 
-const DEMO: &str = "  demo: 10/1m, sliding-window: at most 19 in any 1m; by key, enforce";
+const DEMO: &str = "  demo: 10/minute, sliding-window: at most 19 in any minute; by key, enforce";
 
 /// A path that no other test uses.
 fn scratch(name: &str) -> PathBuf {

@@ -40,7 +40,7 @@ macro_rules! limits {
         ///
         /// let limit = Limit::new(AlgorithmKind::SlidingLog, &"5/minute".parse()?)?;
         /// assert_eq!(limit.kind(), AlgorithmKind::SlidingLog);
-        /// assert_eq!(limit.to_string(), "sliding-log 5/1m");
+        /// assert_eq!(limit.to_string(), "sliding-log 5/minute");
         /// # Ok::<(), tidegate::QuotaError>(())
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl Limit {
         if let Self::FixedWindow(fixed) = self { fixed.calendar() } else { None }
     }
 
-    /// How much per how long, the way people write it: `100/1m burst 20`, `9/calendar-month`.
+    /// How much per how long, the way people write it: `100/minute burst 20`, `9/calendar-month`.
     pub fn rate(&self) -> String {
         let quota = self.quota();
         match self.calendar() {
@@ -205,7 +205,7 @@ mod tests {
     fn a_burst_asks_for_a_bucket() {
         let limit: Limit = "100/minute burst 20".parse().unwrap();
         assert_eq!((limit.kind(), limit.capacity()), (AlgorithmKind::TokenBucket, 20));
-        assert_eq!(limit.quota().to_string(), "100/1m burst 20");
+        assert_eq!(limit.quota().to_string(), "100/minute burst 20");
         let limit: Limit = "100/minute".parse().unwrap();
         assert_eq!(limit.kind(), AlgorithmKind::SlidingWindow);
     }

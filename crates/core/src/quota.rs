@@ -93,10 +93,10 @@ impl FromStr for Span {
     }
 }
 
-/// The shortest form that parses back to the same quota: `100/1m`, `1000/1h burst 200`.
+/// The form that people write, which parses back to the same quota: `100/minute`, `5/10s burst 20`.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.limit, self.window)?;
+        write!(f, "{}/{}", self.limit, self.window.as_period())?;
         match self.burst {
             Some(burst) => write!(f, " burst {burst}"),
             None => Ok(()),

@@ -120,6 +120,18 @@ impl Span {
         self.0.div_ceil(MICROS_PER_SEC)
     }
 
+    /// The span as it follows "per" or "in any": `minute` for a single one, `10s` for others.
+    ///
+    /// ```
+    /// use tidegate_core::Span;
+    ///
+    /// assert_eq!(Span::from_secs(60).as_period().to_string(), "minute");
+    /// assert_eq!(Span::from_secs(90).as_period().to_string(), "90s");
+    /// ```
+    pub fn as_period(self) -> impl fmt::Display {
+        PeriodName(self)
+    }
+
     /// The way people write it: whole seconds, rounded up; for a long span only the two largest
     /// units, also rounded up.
     ///
@@ -184,6 +196,19 @@ impl fmt::Display for Span {
     }
 }
 
+/// See [`Span::as_period`].
+struct PeriodName(Span);
+
+impl fmt::Display for PeriodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(span) = self;
+        match PERIODS.iter().find(|(unit, _)| *unit == span.0) {
+            Some((_, name)) => f.write_str(name),
+            None => span.fmt(f),
+        }
+    }
+}
+
 /// See [`Span::roughly`].
 struct RoughSpan(u64);
 
@@ -216,6 +241,14 @@ const UNITS: [(u64, &str); 6] = [
     (60 * MICROS_PER_SEC, "m"),
     (3_600 * MICROS_PER_SEC, "h"),
     (86_400 * MICROS_PER_SEC, "d"),
+];
+
+/// What people call one of a unit.
+const PERIODS: [(u64, &str); 4] = [
+    (MICROS_PER_SEC, "second"),
+    (60 * MICROS_PER_SEC, "minute"),
+    (3_600 * MICROS_PER_SEC, "hour"),
+    (86_400 * MICROS_PER_SEC, "day"),
 ];
 
 #[cfg(test)]

@@ -161,9 +161,13 @@ mod tests {
             });
             detail(&RateLimitAnswer::of_charges(&owed, &decision))
         };
-        assert_eq!(said(DecisionSource::Store, 10), "policy api allows 10/1m: try again in 9s");
-        assert_eq!(said(DecisionSource::Fallback, 10), "policy api allows 10/1m: try again in 9s");
-        let share = "policy api allows 5 of 10/1m here while the store is away: try again in 9s";
+        assert_eq!(said(DecisionSource::Store, 10), "policy api allows 10/minute: try again in 9s");
+        assert_eq!(
+            said(DecisionSource::Fallback, 10),
+            "policy api allows 10/minute: try again in 9s"
+        );
+        let share =
+            "policy api allows 5 of 10/minute here while the store is away: try again in 9s";
         assert_eq!(said(DecisionSource::Fallback, 5), share);
     }
 }

@@ -86,7 +86,7 @@ fn origin(origin: LimitOrigin) -> String {
 /// let limit = "100/minute burst 20".parse()?;
 /// assert_eq!(
 ///     LimitDescription(&limit).to_string(),
-///     "100/1m burst 20, token-bucket: at most 120 in any 1m"
+///     "100/minute burst 20, token-bucket: at most 120 in any minute"
 /// );
 /// # Ok::<(), tidegate::QuotaError>(())
 /// ```
@@ -101,12 +101,12 @@ impl fmt::Display for LimitDescription<'_> {
         let (limit, quota) = (self.0, self.0.quota());
         let units = quota.limit();
         if units == 0 {
-            return write!(f, "0/{}: denies everything", quota.window());
+            return write!(f, "0/{}: denies everything", quota.window().as_period());
         }
         if limit.calendar().is_some() {
             return write!(f, "{} (UTC): at most {units} in each", limit.rate());
         }
-        let (kind, window) = (limit.kind(), quota.window());
+        let (kind, window) = (limit.kind(), quota.window().as_period());
         let most = match kind {
             AlgorithmKind::FixedWindow => units.saturating_mul(2),
             AlgorithmKind::SlidingWindow => units.saturating_mul(2).saturating_sub(1),

@@ -74,19 +74,19 @@ fn quotas(plan: &Plan, descriptors: &[&[(&str, &str)]]) -> Vec<String> {
 fn descriptors_match_as_in_the_reference_server() {
     let plan = plan(ENVOY);
     for (entries, expected) in [
-        (&[("client", "partner")][..], "500/1s"),
-        (&[("client", "anyone")], "10/1s"),
-        (&[("client", "")], "10/1s"),
+        (&[("client", "partner")][..], "500/second"),
+        (&[("client", "anyone")], "10/second"),
+        (&[("client", "")], "10/second"),
         // Deeper or less deep than the file.
         (&[("client", "partner"), ("x", "y")], "NoLimit"),
         (&[("message_type", "marketing")], "NoLimit"),
-        (&[("message_type", "marketing"), ("to_number", "1")], "5/1d"),
+        (&[("message_type", "marketing"), ("to_number", "1")], "5/day"),
         (&[("message_type", "marketing"), ("to_number", "2061111111")], "Unlimited"),
         (&[("to_number", "1"), ("message_type", "marketing")], "NoLimit"),
         (&[("message_type", "alerts"), ("to_number", "1")], "NoLimit"),
         // The first wildcard that matches.
-        (&[("path", "/api/v1/x")], "7/1m"),
-        (&[("path", "/api/v2")], "8/1m"),
+        (&[("path", "/api/v1/x")], "7/minute"),
+        (&[("path", "/api/v2")], "8/minute"),
         (&[("path", "/")], "NoLimit"),
         (&[("beta", "x")], "1/7d"),
         (&[("account", "1")], "9/30d"),
@@ -96,7 +96,7 @@ fn descriptors_match_as_in_the_reference_server() {
         assert_eq!(quotas(&plan, &[entries]), [expected], "{entries:?}");
     }
     let both: &[&[(&str, &str)]] = &[&[("user", "vip")], &[("account", "1")]];
-    assert_eq!(quotas(&plan, both), ["90/1m", "NoLimit"]);
+    assert_eq!(quotas(&plan, both), ["90/minute", "NoLimit"]);
     let none = plan.descriptor_charges("other", &[]);
     assert!(none.charges.is_empty());
 }
@@ -154,7 +154,7 @@ fn an_imported_envoy_file_decides_alike() {
         assert_eq!(met(&ours, "other", entries), [], "{entries:?}\n{text}");
     }
     // The same by attributes.
-    assert_eq!(imported(&ours, &[("domain", "edge"), ("client", "partner")]), ["500/1s"]);
+    assert_eq!(imported(&ours, &[("domain", "edge"), ("client", "partner")]), ["500/second"]);
     assert_eq!(imported(&ours, &[("domain", "other"), ("client", "partner")]), [""; 0]);
     assert!(text.contains("# Not carried over: replaces \"usual\""), "{text}");
     assert!(text.contains("mode: shadow"), "{text}");
@@ -187,8 +187,8 @@ fn rlaas_files_work_as_they_are() {
         )
     };
     for (algorithm, shown, format) in [
-        ("fixed-window-algo", "fixed-window 5/1m", "rlaas:rate_limit:{entity}:{window_index}"),
-        ("sliding-window-algo", "sliding-log 5/1m", "rlaas:rate_limit:{entity}"),
+        ("fixed-window-algo", "fixed-window 5/minute", "rlaas:rate_limit:{entity}:{window_index}"),
+        ("sliding-window-algo", "sliding-log 5/minute", "rlaas:rate_limit:{entity}"),
     ] {
         let theirs = plan(&file(algorithm));
         assert!(theirs.settings().is_rlaas());
@@ -239,7 +239,7 @@ fn limitador_files_are_translated_where_conditions_are_simple() {
     let text = import(&PolicySource::new("limits.yaml", theirs).unwrap()).unwrap();
     let ours = plan(&text);
     let get = [("req.method", "GET"), ("user_id", "1"), ("path", "/x")];
-    assert_eq!(imported(&ours, &get), ["10/1m"]);
+    assert_eq!(imported(&ours, &get), ["10/minute"]);
     let health = [("req.method", "GET"), ("user_id", "1"), ("path", "/health")];
     assert_eq!(imported(&ours, &health), [""; 0]);
     assert!(text.contains("switched off: the condition"), "{text}");
@@ -255,8 +255,8 @@ fn namespaces_of_limitador_are_domains_of_envoy() {
 ";
     let text = import(&PolicySource::new("limits.yaml", theirs).unwrap()).unwrap();
     let ours = plan(&text);
-    assert_eq!(imported(&ours, &[("domain", "toys"), ("user_id", "1")]), ["10/1m"]);
-    assert_eq!(imported(&ours, &[("domain", "books"), ("user_id", "1")]), ["20/1m"]);
+    assert_eq!(imported(&ours, &[("domain", "toys"), ("user_id", "1")]), ["10/minute"]);
+    assert_eq!(imported(&ours, &[("domain", "books"), ("user_id", "1")]), ["20/minute"]);
     assert_eq!(imported(&ours, &[("domain", "anyone"), ("user_id", "1")]), [""; 0]);
     assert!(text.contains("switched off: the namespace \"any*\""), "{text}");
 }

@@ -36,12 +36,17 @@ mod tests {
 
     #[test]
     fn no_two_limits_have_one_name() {
-        assert_eq!(names("3/day, 5/day burst 2"), ["3/1d", "5/1d burst 2"]);
-        assert_eq!(names("3/day, 3/calendar-day"), ["3/1d", "3/calendar-day"]);
+        assert_eq!(names("3/day, 5/day burst 2"), ["3/day", "5/day burst 2"]);
+        assert_eq!(names("3/day, 3/calendar-day"), ["3/day", "3/calendar-day"]);
         let by_another = "{ quota: 3, per: 1d, algorithm: fixed-window }";
         assert_eq!(
             names(&format!("3/day, {by_another}, 3/calendar-day, 3/day")),
-            ["3/1d sliding-window", "3/1d fixed-window", "3/calendar-day", "3/1d sliding-window 2"]
+            [
+                "3/day sliding-window",
+                "3/day fixed-window",
+                "3/calendar-day",
+                "3/day sliding-window 2"
+            ]
         );
     }
 }

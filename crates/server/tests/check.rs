@@ -8,7 +8,7 @@ use serde_json::json;
 use support::Server;
 use tidegate::Span;
 
-const DETAIL: &str = "policy demo allows 10/1m: try again in 1m6s";
+const DETAIL: &str = "policy demo allows 10/minute: try again in 1m6s";
 const ALICE: &str = r#"{"policy": "demo", "key": "alice", "cost": 1}"#;
 
 #[tokio::test]

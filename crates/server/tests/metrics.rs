@@ -61,7 +61,7 @@ async fn each_policy_counts_what_it_says_itself() {
     assert_eq!(decisions(&page, "other", "allowed", "store"), Some(0));
     assert_eq!(decisions(&page, "other", "peeked", "store"), None);
     assert_eq!(value(&page, "tidegate_unmatched_total"), Some(1));
-    assert_eq!(value(&page, r#"tidegate_policy_limit{policy="a",limit="2/1h"}"#), Some(2));
+    assert_eq!(value(&page, r#"tidegate_policy_limit{policy="a",limit="2/hour"}"#), Some(2));
     let info = r#"tidegate_policy_info{policy="b",mode="shadow",on_store_error="local"}"#;
     assert_eq!(value(&page, info), Some(1));
     assert_eq!(value(&page, "tidegate_keys"), Some(3));
@@ -80,7 +80,7 @@ async fn each_limit_is_there_once() {
     let limits = "[3/day, 3/calendar-day, { quota: 3, per: 1d, algorithm: fixed-window }]";
     let text = format!("policies: [{{ name: a, key: [user], limits: {limits} }}]");
     let page = app(&text, MemoryStore::new()).metrics_page().await;
-    for limit in ["3/1d sliding-window", "3/calendar-day", "3/1d fixed-window"] {
+    for limit in ["3/day sliding-window", "3/calendar-day", "3/day fixed-window"] {
         let sample = format!(r#"tidegate_policy_limit{{policy="a",limit="{limit}"}}"#);
         assert_eq!(value(&page, &sample), Some(3), "{limit}");
     }

@@ -36,7 +36,7 @@ pub struct PolicyStatus {
     pub mode: String,
     /// The attributes of its key.
     pub key: Vec<String>,
-    /// Its limits by name: rates such as `100/1m`, each listed once.
+    /// Its limits by name: rates such as `100/minute`, each listed once.
     pub limits: Vec<String>,
     /// What it does while the store is unavailable.
     pub on_store_error: String,

@@ -36,10 +36,10 @@ fn status(seconds: u64) -> ServerStatus {
         version: "0.1.0".to_owned(),
         uptime_secs: 93_784 + seconds,
         policies: vec![
-            policy("per-user", "enforce", &["100/1m"], counts([18_234, 312, 0, 41])),
-            policy("login", "enforce", &["5/1m", "20/1h"], counts([140, 961, 0, 700])),
-            policy("new-limit", "shadow", &["50/1m"], counts([2_100, 0, 77, 0])),
-            policy("exports", "off", &["3/1d"], counts([0; 4])),
+            policy("per-user", "enforce", &["100/minute"], counts([18_234, 312, 0, 41])),
+            policy("login", "enforce", &["5/minute", "20/hour"], counts([140, 961, 0, 700])),
+            policy("new-limit", "shadow", &["50/minute"], counts([2_100, 0, 77, 0])),
+            policy("exports", "off", &["3/day"], counts([0; 4])),
         ],
         unmatched: 3 * seconds,
         store: StoreStatus {
@@ -139,7 +139,7 @@ fn nothing_is_cut_off_without_a_sign() {
     let mut busy = status(2);
     let long = "a-policy-whose-name-is-as-long-as-they-come";
     let counts = [9_999_999, 8_999_999, 7_999_999, 6_999_999];
-    busy.policies.push(policy(long, "enforce", &["100/1m", "1000/1h", "5000/1d"], counts));
+    busy.policies.push(policy(long, "enforce", &["100/minute", "1000/1h", "5000/day"], counts));
     busy.top.busiest[0] = TopKey {
         policy: long.to_owned(),
         key: "user=somebody.with.a.long.name@example.com".to_owned(),
@@ -157,7 +157,7 @@ fn nothing_is_cut_off_without_a_sign() {
         found.unwrap_or_else(|| panic!("no {part}:\n{shown}"))
     };
     let row = line(" a-policy-");
-    for part in ["…", "enforce", "9.99M", "8.99M", "7.99M", "6.99M", "100/1m"] {
+    for part in ["…", "enforce", "9.99M", "8.99M", "7.99M", "6.99M", "100/minute"] {
         assert!(row.contains(part), "{part}:\n{shown}");
     }
     assert!(line("user=some").contains("123.45M"), "{shown}");

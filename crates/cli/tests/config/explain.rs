@@ -15,10 +15,10 @@ fn explain_says_what_applies_and_why_the_rest_does_not() {
 2 of 4 policies apply
 - per-ip: skipped, its key needs ip
 + per-user (enforce) for user=\"7\", by tier 1
-    1000/1m, sliding-window: at most 1999 in any 1m
+    1000/minute, sliding-window: at most 1999 in any minute
 - login: does not match, path is \"/search/x\"
 + search (shadow) for user=\"7\", by limits
-    30/1m burst 10, token-bucket: at most 40 in any 1m
+    30/minute burst 10, token-bucket: at most 40 in any minute
 note: no policy uses shoe
 ";
     assert_eq!(text(&output.stdout), expected);
@@ -74,7 +74,7 @@ fn explain_walks_descriptors_of_an_envoy_file() {
     let scratch = Scratch::new();
     let text = "domain: d\ndescriptors:\n  - { key: a, value: b, rate_limit: { unit: day, requests_per_unit: 3 } }\n  - { key: c, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 3 } }\n";
     let file = scratch.write("ratelimit.yaml", text);
-    let limit = "    3/1d, fixed-window: at most 6 in any 1d\n";
+    let limit = "    3/day, fixed-window: at most 6 in any day\n";
     let enforced = format!("+ d.a_b (enforce) for this descriptor in domain d\n{limit}");
     let watched = format!("+ d.c (shadow) for this descriptor in domain d\n{limit}");
     for (attributes, expected) in [

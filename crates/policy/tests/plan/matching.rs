@@ -17,12 +17,18 @@ policies:
 ",
     );
     let login = [("path", "//login/?x"), ("method", "POST"), ("ip", "1.2.3.4")];
-    assert_eq!(owed(&plan, &login), ["login 5/1m 1", "login 20/1h 1", "not-health 1000/1s 1"]);
+    assert_eq!(
+        owed(&plan, &login),
+        ["login 5/minute 1", "login 20/hour 1", "not-health 1000/second 1"]
+    );
     let api = [("path", "/api/x"), ("method", "HEAD"), ("user", ""), ("agent", "bot-7")];
-    assert_eq!(owed(&plan, &api), ["api 100/1m 1", "not-health 1000/1s 1", "bots 1/1s 1"]);
+    assert_eq!(
+        owed(&plan, &api),
+        ["api 100/minute 1", "not-health 1000/second 1", "bots 1/second 1"]
+    );
     assert_eq!(owed(&plan, &[("path", "/health")]), [""; 0]);
     // A missing path is not /health.
-    assert_eq!(owed(&plan, &[]), ["not-health 1000/1s 1"]);
+    assert_eq!(owed(&plan, &[]), ["not-health 1000/second 1"]);
 }
 
 #[test]
@@ -37,7 +43,7 @@ policies:
 ",
     );
     assert_eq!(owed(&plan, &[("tenant", "a")]), [""; 0]);
-    assert_eq!(owed(&plan, &[("user", "")]), ["user 1/1s 1", "tenant 2/1s 1"]);
+    assert_eq!(owed(&plan, &[("user", "")]), ["user 1/second 1", "tenant 2/second 1"]);
     assert!(same(&plan, &[("user", "x")], &[("user", "x"), ("tenant", "none")]));
     assert!(!same(&plan, &[("user", "x")], &[("user", "x"), ("tenant", "")]));
 }
@@ -61,12 +67,12 @@ policies:
     );
     let user = |tenant, user, plan_name| [("tenant", tenant), ("user", user), ("plan", plan_name)];
     for (request, expected) in [
-        (user("a", "1", "free"), "per-user 100/1m 1"),
-        (user("a", "1", "pro"), "per-user 10000/1d 1"),
-        (user("a", "1", "banned"), "per-user 0/1s 1"),
-        (user("a", "1", "staff"), "per-user 100/1m 1"),
+        (user("a", "1", "free"), "per-user 100/minute 1"),
+        (user("a", "1", "pro"), "per-user 10000/day 1"),
+        (user("a", "1", "banned"), "per-user 0/second 1"),
+        (user("a", "1", "staff"), "per-user 100/minute 1"),
         (user("b", "1", "staff"), ""),
-        (user("a", "42", "banned"), "per-user 1000/1m 1"),
+        (user("a", "42", "banned"), "per-user 1000/minute 1"),
         (user("a,b", "x=y", "free"), ""),
     ] {
         assert_eq!(owed(&plan, &request).join(""), expected, "{request:?}");
@@ -84,9 +90,9 @@ policies:
   - { name: b, match: { ip: '!10.0.0.0/8' }, key: [], limits: *l }
 ",
     );
-    assert_eq!(owed(&plan, &[("ip", "::ffff:10.1.2.3")]), ["a 1/1s 1"]);
-    assert_eq!(owed(&plan, &[("ip", "2001:db8::7")]), ["a 1/1s 1", "b 1/1s 1"]);
-    assert_eq!(owed(&plan, &[("ip", "nonsense")]), ["b 1/1s 1"]);
+    assert_eq!(owed(&plan, &[("ip", "::ffff:10.1.2.3")]), ["a 1/second 1"]);
+    assert_eq!(owed(&plan, &[("ip", "2001:db8::7")]), ["a 1/second 1", "b 1/second 1"]);
+    assert_eq!(owed(&plan, &[("ip", "nonsense")]), ["b 1/second 1"]);
 }
 
 #[test]

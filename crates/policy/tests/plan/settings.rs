@@ -64,5 +64,5 @@ policies:
     assert!(!a.rules()[0].enforced && !block.rule.enforced && b.rules()[0].staggered);
     assert_eq!(plan.settings().store(), Some("redis://secret@localhost"));
     assert!(!format!("{plan:?}").contains("secret"));
-    assert_eq!(owed(&plan, &[]), ["b 5/1m 1"]);
+    assert_eq!(owed(&plan, &[]), ["b 5/minute 1"]);
 }

@@ -55,7 +55,7 @@ async fn policies_status_and_top_are_what_happened() {
     let status: tidegate_wire::admin::ServerStatus =
         serde_json::from_value(desk.get("/status").await).unwrap();
     assert_eq!(status.policies.len(), 2);
-    assert_eq!(status.policies[0].limits, ["2/1h"]);
+    assert_eq!(status.policies[0].limits, ["2/hour"]);
     assert_eq!(status.store.keys, Some(2));
     assert!(status.store.max_keys > Some(2) && status.store.max_bytes > status.store.bytes);
     assert_eq!((status.store.overflowed, status.policies[0].overflowed), (Some(0), Some(0)));

@@ -34,7 +34,11 @@ impl Simulation {
         let mut facts = vec![ReportFact::new("offered", ReportCell::count(offered), "requests")];
         for outcome in outcomes {
             let worst = self.multiple_of_limit(outcome.worst.count);
-            let note = format!("{} in one {}", count(outcome.worst.count), self.quota.window());
+            let note = format!(
+                "{} in one {}",
+                count(outcome.worst.count),
+                self.quota.window().as_period()
+            );
             facts.push(ReportFact::new(outcome.algorithm.name(), ReportCell::times(worst), note));
         }
         facts
@@ -61,7 +65,7 @@ impl Simulation {
                 ReportCell::span(outcome.worst.at),
             ]);
         }
-        let window = self.quota.window();
+        let window = self.quota.window().as_period();
         ReportSection::new("What passed")
             .about(format!(
                 "The worst window is the fullest {window} that could be found, wherever it begins, \
@@ -76,7 +80,7 @@ impl Simulation {
     }
 
     fn charts(&self, outcomes: &[SimulationOutcome]) -> ReportSection {
-        let window = self.quota.window();
+        let window = self.quota.window().as_period();
         ReportSection::new("Over time")
             .about(format!(
                 "What came, what passed, and how many had passed within the {window} before each \
@@ -98,7 +102,7 @@ impl Simulation {
             style,
             points,
         };
-        let window = self.quota.window();
+        let window = self.quota.window().as_period();
         let limit = self.quota.limit();
         Chart {
             title: outcome.algorithm.name().to_owned(),

@@ -13,7 +13,7 @@ impl LimitSuggestion {
         let search = &self.search;
         let key = if search.key.is_empty() { "all".to_owned() } else { search.key.join(" and ") };
         let chosen = self.found.iter().find(|found| found.algorithm == search.algorithm);
-        let (window, tolerated) = (search.window, share(search.tolerate));
+        let (window, tolerated) = (search.window.as_period(), share(search.tolerate));
         let mut facts = vec![
             ReportFact::new("requests", ReportCell::count(self.requests), "that have the key"),
             ReportFact::new(
@@ -70,7 +70,7 @@ impl LimitSuggestion {
     }
 
     fn busy(&self) -> ReportSection {
-        let window = self.search.window;
+        let window = self.search.window.as_period();
         let mut table =
             ReportTable::new(["of all keys".to_owned(), format!("at most, in any {window}")]);
         for (name, peak) in self.percentiles() {
