@@ -131,9 +131,9 @@ fn attack_13_answers_over_http2_that_nobody_reads_take_little_memory() {
         calm > 20
     });
     let grown = last.saturating_sub(before);
-    assert!(grown < 40 << 20, "{} KiB", grown >> 10);
+    assert!(grown < 28 << 20, "{} KiB", grown >> 10);
     let buffered = value(&server, "tidegate_gateway_buffered_bytes");
-    assert!(buffered > 1 << 20, "{buffered}");
+    assert!((1 << 20..10 << 20).contains(&buffered), "{buffered}");
     drop(client);
     wait_until("it to be given back", Duration::from_secs(60), || {
         value(&server, "tidegate_gateway_buffered_bytes") == 0

@@ -82,6 +82,6 @@ mod tests {
         assert_eq!(boxed.downcast_ref(), Some(&PoliteError::<Infallible>::Throttled));
         let wait = Duration::from_secs(7);
         let boxed = PoliteError::<io::Error>::TooEarly(wait).into_boxed();
-        assert_eq!(boxed.to_string(), "the server wants no request for 7s");
+        assert_eq!(boxed.to_string(), "the server accepts no request for 7s");
     }
 }

@@ -69,12 +69,13 @@ async fn until(front: &Front, request: &str, status: u16) {
 
 #[tokio::test]
 async fn attack_06_a_revoked_key_stops_working_without_any_request_for_it() {
-    let (echo, scratch) = (Echo::start().await, Scratch::new());
-    let keys = scratch.write("keys", OLD);
+    // The keys have a directory of their own, which must be watched too.
+    let (echo, scratch, elsewhere) = (Echo::start().await, Scratch::new(), Scratch::new());
+    let keys = elsewhere.write("keys", OLD);
     let (front, _) = follow(&scratch, &with(echo.address, &jwt(&keys), GENEROUS)).await;
     assert_eq!(front.ask(&of_alice(OLD)).await.status, 200);
     assert_eq!(front.ask(&of_alice(NEW)).await.status, 401);
-    fs::rename(scratch.write("next", NEW), &keys).unwrap();
+    fs::rename(elsewhere.write("next", NEW), &keys).unwrap();
     until(&front, &of_alice(OLD), 401).await;
     assert_eq!(front.ask(&of_alice(NEW)).await.status, 200);
     assert_eq!(front.app.reload_counts(), (1, 0));

@@ -167,7 +167,7 @@ mod tests {
             "policy api allows 10/minute: try again in 9s"
         );
         let share =
-            "policy api allows 5 of 10/minute here while the store is away: try again in 9s";
+            "policy api allows 5 of 10/minute here while the store is unavailable: try again in 9s";
         assert_eq!(said(DecisionSource::Fallback, 5), share);
     }
 }

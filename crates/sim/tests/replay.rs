@@ -132,7 +132,7 @@ fn notes_tell_what_is_odd_about_a_log() {
     let policy = "{ name: p, key: [user, plan], limits: [1/minute] }";
     let shown = replay(&text, policy, None).report().text();
     assert!(
-        shown.contains("no request: 1 line, such as") && shown.contains("access.log:1:"),
+        shown.contains("not a request: 1 line, such as") && shown.contains("access.log:1:"),
         "{shown}"
     );
     assert!(shown.contains("No request has the attribute plan."), "{shown}");

@@ -112,7 +112,7 @@ async fn the_line_is_bounded_and_goes_away() {
     assert_eq!(limiter.until_ready("key").await.unwrap_err(), WaitError::QueueFull(2));
     assert!(limiter.until_ready("another").await.is_ok());
     assert!(tasks.join_all().await.iter().all(Result::is_ok));
-    assert!(format!("{limiter:?}").contains("lines: Mutex { data: {} }"));
+    assert!(format!("{limiter:?}").contains("queues: Mutex { data: {} }"));
 }
 
 #[tokio::test(start_paused = true)]

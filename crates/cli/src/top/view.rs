@@ -159,6 +159,14 @@ fn draw_policies(frame: &mut Frame<'_>, area: Rect, model: &TopModel) {
     frame.render_widget(Table::new(lines, widths).header(header).column_spacing(1), area);
 }
 
+/// Rates side by side, with short units: a terminal has little room.
+fn short_rates(rates: &[String]) -> String {
+    const UNITS: [(&str, &str); 4] =
+        [("/second", "/s"), ("/minute", "/min"), ("/hour", "/h"), ("/day", "/d")];
+    let shorten = |text: String, (long, short): &(&str, &str)| text.replace(long, short);
+    UNITS.iter().fold(rates.join(" "), shorten)
+}
+
 fn policy_line<'a>(row: &TopRow<'a>, names: usize, limits: usize) -> TableRow<'a> {
     let share = row.denied.share_of(row.allowed);
     let line = TableRow::new([
@@ -169,7 +177,7 @@ fn policy_line<'a>(row: &TopRow<'a>, names: usize, limits: usize) -> TableRow<'a
         right(share.map_or_else(String::new, |share| format!("{}.{}", share / 10, share % 10))),
         right(row.shadow_denied.to_string()),
         right(row.early_returns.to_string()),
-        Cell::from(cut(&row.policy.limits.join(" "), limits)),
+        Cell::from(cut(&short_rates(&row.policy.limits), limits)),
     ]);
     match row.policy.mode.as_str() {
         "enforce" => line,

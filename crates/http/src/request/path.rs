@@ -252,8 +252,8 @@ mod tests {
 
     fn spelling() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec![
-            "/", "/", "a", "a", ".", ".", ":", ";", "%61", "%2e", "%2E", "%2f", "%5C", "%3A",
-            "%3b", "{", "%7b",
+            "/", "/", "/", "/", "a", "a", ".", ".", "..", "..", ":", ";", ";", "%61", "%2e", "%2E",
+            "%2f", "%5C", "%3A", "%3b", "{", "%7b",
         ]);
         prop::collection::vec(part, 0..9).prop_map(|parts| format!("/{}", parts.concat()))
     }
