@@ -32,6 +32,11 @@ pub(crate) struct UpstreamEndpoint {
 }
 
 impl UpstreamEndpoint {
+    /// Whether requests go to this address over TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.address.scheme == gateway::UpstreamScheme::Https
+    }
+
     pub(crate) fn new(upstream: &str, address: gateway::UpstreamUrl) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let authority = http::HeaderValue::try_from(address.authority());

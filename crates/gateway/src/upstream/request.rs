@@ -194,10 +194,9 @@ impl UpstreamRequest<'_> {
             }
             UnsentRequest::Begun(request) => request.into_body(),
         };
-        let is_secure = endpoint.address.scheme == UpstreamScheme::Https;
         let request = {
             let body = Http2RequestBody::new(body, self.forward.trailers);
-            self.forward.request(&endpoint.authority, is_secure, body)
+            self.forward.request(&endpoint.authority, endpoint.is_secure(), body)
         };
         let Some(request) = request else {
             return SendAttempt::Failed(UpstreamFailure::Malformed(
