@@ -1,4 +1,5 @@
-//! Starts servers under load, each in its own process that is pinned to one core.
+//! Starts the servers that are measured, each in its own process. All of them share one core, and
+//! the load has another.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -15,14 +16,15 @@ pub(crate) const SERVERS_CORE: usize = 0;
 /// The core of the load.
 pub(crate) const LOADS_CORE: usize = 1;
 
-/// A server that ends when dropped.
+/// A server in its own process, which ends when this is dropped.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Running {
-    /// Starts one of our servers with these arguments. It prints its address.
+    /// Starts a server of the program [`servers`] with these arguments. It pins itself to its core,
+    /// and prints its address.
     pub(crate) fn ours(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = servers()?;
         let mut child = command.args(arguments).stdout(Stdio::piped()).spawn()?;
@@ -32,7 +34,8 @@ impl Running {
         Ok(Self { address: line.trim().parse().context("the server's address")?, child })
     }
 
-    /// Starts a third-party server, and waits until it listens on this port.
+    /// Starts another project's server on the servers' core, and waits until it listens on this
+    /// port.
     pub(crate) fn peer(program: &Path, arguments: &[&str], port: u16) -> anyhow::Result<Self> {
         let mut command = Command::new("taskset");
         command.args(["-c", &SERVERS_CORE.to_string()]).arg(program).args(arguments);
@@ -47,7 +50,7 @@ impl Running {
         bail!("nothing listens on {}", server.address)
     }
 
-    /// Microseconds of processor time that it has used.
+    /// Microseconds of processor time that the server has used so far.
     pub(crate) fn cpu_micros(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let fields = stat.rsplit_once(") ").context("/proc/pid/stat")?.1;
@@ -64,14 +67,16 @@ impl Drop for Running {
     }
 }
 
-/// The program that runs our own servers, without the counting allocator.
+/// A command that starts the program of our own servers, the bare ones included. It has
+/// the allocator of `tidegate` itself, and not the counting one of the benchmarks.
 pub(crate) fn servers() -> anyhow::Result<Command> {
     let program = std::env::current_exe()?.with_file_name("tidegate-bench-servers");
     ensure!(program.exists(), "{} does not exist: scripts/bench builds it", program.display());
     Ok(Command::new(program))
 }
 
-/// Keeps this thread, and the processes that it starts, on one core if there are several.
+/// Keeps this thread, and the processes that it starts, on this core. Does nothing if there are too
+/// few cores.
 pub(crate) fn pin_to(core: usize) -> anyhow::Result<()> {
     if thread::available_parallelism()?.get() > core {
         let mut cores = CpuSet::new();

@@ -1,4 +1,4 @@
-//! Measures what a layer adds to a request, beside tower_governor.
+//! Measures the time that a tower layer adds to a request: our layer beside tower_governor's.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -18,7 +18,7 @@ use tower_governor::governor::GovernorConfigBuilder;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 
-/// A service that does nothing.
+/// The service inside the layers. It does nothing.
 #[derive(Clone, Copy)]
 struct Hello;
 
@@ -37,11 +37,11 @@ impl Service<Request<Body>> for Hello {
     }
 }
 
-/// Nanoseconds for a request, in one round.
+/// Runs one round of requests, and returns the nanoseconds per request.
 type Round = Box<dyn FnMut() -> f64>;
 
-/// The same requests through the bare service and through each layer whose name contains `only`, in
-/// turn.
+/// Sends the same requests through the bare service and through each layer whose name contains
+/// `only`, in turn.
 pub(crate) fn compare(rounds: usize, requests: usize, only: &str) -> anyhow::Result<()> {
     let mut contestants = vec![("no layer", round(Hello, requests))];
     contestants.extend(ours(requests)?.into_iter().chain(theirs(requests)?));
@@ -62,6 +62,7 @@ pub(crate) fn compare(rounds: usize, requests: usize, only: &str) -> anyhow::Res
     Ok(())
 }
 
+/// Layers by name.
 type Contestants = Vec<(&'static str, Round)>;
 
 fn ours(requests: usize) -> anyhow::Result<Contestants> {
@@ -95,6 +96,7 @@ fn theirs(requests: usize) -> anyhow::Result<Contestants> {
     ])
 }
 
+/// The round of a service.
 fn round<S, R>(mut service: S, requests: usize) -> Round
 where
     S: Service<Request<Body>, Response = Response<R>, Error = Infallible> + 'static,

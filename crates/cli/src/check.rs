@@ -14,7 +14,7 @@ use crate::output::print;
 /// The options of `check`: the request to decide, and the server that decides it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckCommand {
-    /// The policy's name, with --key
+    /// The policy's name; needs --key
     #[arg(long, value_name = "NAME", requires = "key", conflicts_with = "attribute")]
     policy: Option<String>,
     /// The caller: the value of the policy's only key attribute
@@ -23,7 +23,7 @@ pub(crate) struct CheckCommand {
     /// An attribute of the request, instead of --policy and --key; repeat the flag for more
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute)]
     attribute: Vec<(String, String)>,
-    /// Units to take; 0 is a peek
+    /// Units to take; 0 only looks and takes nothing
     #[arg(long, value_name = "N", default_value_t = 1)]
     cost: u64,
     /// The server: http://host:port, https://host:port or unix:/path

@@ -28,7 +28,8 @@ pub(crate) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// The policies of a gateway that has no configuration file.
+    /// The policies to use if there is no configuration file: one for the demonstration with
+    /// `--upstream`, otherwise none.
     pub(crate) fn demo(&self) -> anyhow::Result<Option<PolicySource>> {
         let demo = self.upstream.as_ref().map(|_| PolicySource::new("demo", DEMO));
         Ok(demo.transpose()?)
@@ -36,6 +37,7 @@ impl GatewayArgs {
 
     /// Builds the gateway, if `--upstream` or the configuration defines one.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> anyhow::Result<Option<PreparedGateway>> {
+        // The gateway for plans that define none, also after a reload.
         let fallback = match (&self.upstream, plan.gateway()) {
             (Some(_), Some(_)) => {
                 bail!("--upstream and a gateway in the configuration: expected one of them")
@@ -58,12 +60,13 @@ impl GatewayArgs {
 #[derive(Debug)]
 pub(crate) struct PreparedGateway {
     gateway: Arc<Gateway>,
+    /// Where it will listen.
     addresses: Vec<String>,
 }
 
 impl PreparedGateway {
-    /// How many open files one client can need over all of the gateway's listeners: at each of them,
-    /// one for its own connection and one for the connection to the upstream.
+    /// How many open files one client can need over all of the gateway's listeners. At each of
+    /// them, it is one for its own connection and one for the connection to the upstream.
     pub(crate) fn files_per_client(&self) -> usize {
         self.addresses.len().saturating_mul(2)
     }
@@ -88,7 +91,7 @@ impl PreparedGateway {
     }
 }
 
-/// The gateway on one of the server's listeners.
+/// Makes the gateway a transport of the server. Each of its listeners has one.
 #[derive(Debug)]
 struct GatewayExtension(Arc<Gateway>);
 
@@ -104,4 +107,5 @@ impl<S: Store + 'static> TransportExtension<S> for GatewayExtension {
     }
 }
 
+/// The configuration of the demonstration.
 const DEMO: &str = "policies: [{ name: demo, key: [ip], limits: [100/minute] }]";

@@ -28,8 +28,10 @@ impl ImportCommand {
     }
 }
 
-/// Reported separately: policies that were switched off limit nothing, while the rest limit more
-/// than before.
+/// Warns of what was lost in translation. It is counted by the comments that `import` wrote.
+///
+/// The two kinds have opposite effects. A policy that is switched off limits nothing; any other
+/// policy with a loss limits more than the original did.
 fn warn_of_losses(text: &str) {
     for (comment, what) in [
         ("# Not carried over, so switched off:", "not carried over and switched off"),

@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A rate limiter that is exact, fast and bounded.
+/// A rate limiter that is exact and fast, in bounded memory.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
@@ -38,13 +38,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Run the server, until SIGTERM or SIGINT
+    /// Run the server until SIGTERM or SIGINT
     #[command(after_help = EXIT_CODES)]
     Serve(Box<serve::ServeCommand>),
     /// Request a decision from a running server
     #[command(after_help = check::EXIT_CODES)]
     Check(check::CheckCommand),
-    /// Show what a running server does, live
+    /// Show live what a running server is doing
     #[command(after_help = EXIT_CODES)]
     Top(top::TopCommand),
     /// Print a configuration to start from
@@ -53,7 +53,7 @@ enum CliCommand {
     /// Report everything that is wrong with a configuration
     #[command(after_help = EXIT_CODES)]
     Validate(validate::ValidateCommand),
-    /// Show which policies apply to a request, why the others do not, and what they admit
+    /// Show which policies apply to a request and what they admit, and why the others do not apply
     #[command(after_help = EXIT_CODES)]
     Explain(explain::ExplainCommand),
     /// Translate another limiter's configuration into a Tidegate one
@@ -62,10 +62,10 @@ enum CliCommand {
     /// Show how limits handle synthetic traffic, and how full their fullest window gets
     #[command(after_help = EXIT_CODES)]
     Simulate(simulate::SimulateCommand),
-    /// Measure how often each algorithm is wrong, over millions of requests, and what it costs
+    /// Measure how often each algorithm decides wrongly over millions of requests, and what it costs
     #[command(after_help = EXIT_CODES)]
     Accuracy(accuracy::AccuracyCommand),
-    /// Show what a configuration would have denied of the requests in an access log
+    /// Show which requests in an access log a configuration would have denied
     #[command(after_help = EXIT_CODES)]
     Replay(replay::ReplayCommand),
     /// Find the smallest limit that denies no more of an access log than you tolerate
@@ -109,4 +109,4 @@ Exit codes:
   2  error: an invalid command line, an address that cannot be listened on,
      a file or an output that cannot be read or written, or certificates that cannot be used;
      for a server also: stopped immediately, by a second signal
-  3  denied, by `check`";
+  3  `check` only: the request was denied";

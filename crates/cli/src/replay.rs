@@ -27,7 +27,7 @@ pub(crate) struct ReplayCommand {
     /// Instead, write a log of about a day with this many lines to standard output
     #[arg(long, value_name = "LINES", conflicts_with_all = ["config", "against", "files"])]
     generate: Option<u64>,
-    /// The seed of the log that is written
+    /// The seed for --generate
     #[arg(long, value_name = "N", default_value_t = 1, requires = "generate")]
     seed: u64,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use crate::output::OutputArgs;
 /// The options of `simulate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimulateCommand {
-    /// The limits, all of which apply; the first is the one that is measured
+    /// The limits, separated by commas. All apply; the first is measured
     #[arg(long, value_name = "QUOTA", default_value = "100/minute", value_delimiter = ',')]
     limits: Vec<Quota>,
     /// fixed-window, sliding-window, sliding-log, token-bucket, several of them, or all
@@ -29,7 +29,7 @@ pub(crate) struct SimulateCommand {
     /// How many sources, or clients in a crowd
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     sources: Option<u32>,
-    /// For how long, in virtual time
+    /// How long to simulate, in virtual time
     #[arg(long = "for", value_name = "SPAN")]
     span: Option<Span>,
     /// The same seed gives the same traffic

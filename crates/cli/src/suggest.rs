@@ -25,7 +25,7 @@ pub(crate) struct SuggestCommand {
     /// The window of the limit
     #[arg(long, value_name = "SPAN", default_value = "minute")]
     per: Span,
-    /// How much may be denied
+    /// The share that may be denied
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
     tolerate: f64,
     /// What that is a share of: requests, or keys with any request denied

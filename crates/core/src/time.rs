@@ -21,9 +21,10 @@ use std::time::Duration;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The epoch. States that were never written carry this value.
+    /// The epoch. A fresh state, in which nothing was counted yet, has this time.
     pub const ZERO: Self = Self(0);
-    /// The latest instant: 2^53 - 1 microseconds.
+    /// The latest instant of a clock: 2^53 - 1 microseconds. Only the constructors clamp to it; a
+    /// sum can be later.
     pub const MAX: Self = Self((1 << 53) - 1);
 
     /// Clamps to [`Timestamp::MAX`].
@@ -120,7 +121,8 @@ impl Span {
         self.0.div_ceil(MICROS_PER_SEC)
     }
 
-    /// The span as it follows "per" or "in any": `minute` for a single one, `10s` for others.
+    /// The span as it follows "per" or "in any": `minute` for exactly one minute, `10s` for a span
+    /// that has no name.
     ///
     /// ```
     /// use tidegate_core::Span;
@@ -209,7 +211,7 @@ impl fmt::Display for PeriodName {
     }
 }
 
-/// See [`Span::roughly`].
+/// Whole seconds; see [`Span::roughly`].
 struct RoughSpan(u64);
 
 impl fmt::Display for RoughSpan {

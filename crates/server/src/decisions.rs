@@ -1,5 +1,5 @@
-//! The decision functions of [`App`]: every transport decides here, so that each decision is counted and
-//! traced.
+//! The decision functions of [`App`]. Every transport decides here, so that each decision is
+//! counted in the metrics and traced.
 
 use tidegate::{AdHocLimit, Charge, Cost, Decision, OnStoreError, RequestCharges, Store, Verdict};
 use tidegate_http::RateLimitAnswer;
@@ -18,8 +18,8 @@ impl<S: Store> App<S> {
         self.decide_later(charges).await
     }
 
-    /// The same without waiting. `None` if the decision has to wait or to be traced: then nothing was
-    /// charged.
+    /// [`decide`](Self::decide) without waiting. `None` if the decision has to wait or to be
+    /// traced: then nothing was charged.
     pub(crate) fn try_decide(&self, charges: &RequestCharges<'_>) -> Option<Decision> {
         if self.tracer().is_some() {
             return None;
@@ -30,7 +30,7 @@ impl<S: Store> App<S> {
         Some(decision)
     }
 
-    /// The same, after [`try_decide`](Self::try_decide) has returned `None`.
+    /// [`decide`](Self::decide) after [`try_decide`](Self::try_decide) has returned `None`.
     pub(crate) async fn decide_later(&self, charges: &RequestCharges<'_>) -> Decision {
         let (watch, timer) = (self.metrics().begin(), self.decision_timer());
         let decision = self.limiter().decide(charges).await;
@@ -39,7 +39,8 @@ impl<S: Store> App<S> {
         decision
     }
 
-    /// Decides about charges that cost nothing: whether their limits have room. Counted as a peek.
+    /// Decides about charges with a cost of 0. Unlike [`decide`](Self::decide), this denies them if
+    /// nothing remains of a limit. Counted as a peek.
     pub async fn peek(&self, charges: &RequestCharges<'_>) -> Decision {
         let (watch, timer) = (self.metrics().begin(), self.decision_timer());
         let decision = self.limiter().peek(charges).await;
@@ -48,8 +49,8 @@ impl<S: Store> App<S> {
         decision
     }
 
-    /// Decides by a limit that came with the request. While the store is unavailable, this instance's
-    /// share of the limit applies.
+    /// Decides by a limit that came with the request. While the store is unavailable, this
+    /// instance's share of the limit applies.
     pub async fn decide_ad_hoc(&self, limit: &AdHocLimit, cost: Cost) -> Decision {
         if let Some(decision) = self.try_decide_ad_hoc(limit, cost) {
             return decision;
@@ -57,8 +58,8 @@ impl<S: Store> App<S> {
         self.decide_ad_hoc_later(limit, cost).await
     }
 
-    /// The same without waiting. `None` if the decision has to wait or to be traced: then nothing was
-    /// charged.
+    /// [`decide_ad_hoc`](Self::decide_ad_hoc) without waiting. `None` if the decision has to wait
+    /// or to be traced: then nothing was charged.
     pub(crate) fn try_decide_ad_hoc(&self, limit: &AdHocLimit, cost: Cost) -> Option<Decision> {
         if self.tracer().is_some() {
             return None;
@@ -69,8 +70,9 @@ impl<S: Store> App<S> {
         Some(decision)
     }
 
-    /// Decides about each charge separately; all belong to one policy, or to limits that came with
-    /// requests. Returns false if the decisions have to wait or to be traced.
+    /// Decides about each charge separately, without waiting. All charges belong to `policy`, or to
+    /// limits that came with requests if it is `None`. Returns false if the decisions have to wait
+    /// or to be traced: then nothing was charged.
     pub(crate) fn decide_each<'c>(
         &self,
         policy: Option<&PolicyCounters>,
@@ -106,6 +108,7 @@ impl<S: Store> App<S> {
     }
 }
 
+/// Adds a decision to the span of its request, if the request is traced.
 pub(crate) fn trace(
     timer: Option<DecisionTimer>,
     charges: &RequestCharges<'_>,

@@ -1,4 +1,5 @@
-//! Warnings for developers, each printed once and not with every request.
+//! The layer's warnings for developers about a likely mistake. Each is printed once, and not with
+//! every request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +7,7 @@ use http::HeaderMap;
 use tidegate_limiter::Plan;
 use tidegate_limiter::config::PlannedPolicy;
 
-/// The warnings that were already printed.
+/// The warnings that requests can cause, each with a flag: whether it was already printed.
 #[derive(Debug, Default)]
 pub(crate) struct LayerWarnings {
     forwarded: AtomicBool,
@@ -14,8 +15,8 @@ pub(crate) struct LayerWarnings {
 }
 
 impl LayerWarnings {
-    /// Warns if `X-Forwarded-For` arrives although no proxy is trusted: the layer may be limiting the
-    /// proxy instead of the clients.
+    /// Warns if `X-Forwarded-For` arrives. Called only if the layer was not told which hops to
+    /// trust: it may be limiting a proxy instead of the clients.
     pub(crate) fn warn_if_forwarded(&self, headers: &HeaderMap) {
         // The flag first: it is cheaper to check than the header.
         if !self.forwarded.load(Ordering::Relaxed) && headers.contains_key("x-forwarded-for") {
@@ -23,6 +24,7 @@ impl LayerWarnings {
         }
     }
 
+    /// Warns that a request came without its peer's address.
     pub(crate) fn warn_no_address(&self) {
         warn_once(&self.no_address, NO_ADDRESS);
     }
@@ -41,6 +43,7 @@ pub(crate) fn warn_about_plan(plan: &Plan) {
 }
 
 fn gateway_only_warning(plan: &Plan) -> Option<String> {
+    // In a file, `max_wait` belongs to `on_denied: wait`.
     let is_gateway_only = |policy: &&PlannedPolicy| {
         policy.response_cost().is_some() || policy.max_wait().is_some() || policy.denied().is_some()
     };

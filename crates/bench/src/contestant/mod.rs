@@ -1,4 +1,5 @@
-//! The contestants: limiters that each decide whether a request of a key is allowed.
+//! The contestants of the benchmarks within one process: our algorithms, other limiter libraries,
+//! and the floor. Benchmarks of servers have contestants of their own.
 
 mod bare;
 mod governor;
@@ -14,7 +15,7 @@ pub(crate) trait Contestant: Send + Sync {
     fn check(&self, key: &String) -> bool;
 }
 
-/// The limit that all limiters are set to.
+/// The limit that all contestants are set to, except the floor: it has no limit and denies nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// A thousand a day and a burst of 800,000: nothing is denied, and no key expires while it is
@@ -24,12 +25,13 @@ pub(crate) enum Setting {
     Strict,
 }
 
-/// The contestant that the others are compared with.
+/// The other library that all contestants are compared with.
 pub(crate) const PEER: &str = "governor";
-/// What the machine allows: a table of fingerprints, a clock and a counter.
+/// The least work that a limiter has to do, and no decision: a table of fingerprints, a clock and a
+/// counter. All contestants are compared with this too.
 pub(crate) const FLOOR: &str = "bare table + clock";
 
-/// The names of all contestants. Ours are named after the algorithms.
+/// The names of all contestants. Ours are the names of our algorithms.
 pub(crate) fn names() -> Vec<&'static str> {
     let peers = [PEER, "throttlecrab + mutex", FLOOR];
     AlgorithmKind::ALL.iter().map(|kind| kind.name()).chain(peers).collect()
@@ -42,6 +44,7 @@ pub(crate) fn make(name: &str, setting: Setting) -> Box<dyn Contestant> {
         FLOOR => Box::new(bare::BareTable::new()),
         _ => match name.parse() {
             Ok(kind) => Box::new(tidegate::Tidegate::new(kind, setting)),
+            // The one that remains.
             Err(_) => Box::new(throttlecrab::Throttlecrab::new(setting)),
         },
     }

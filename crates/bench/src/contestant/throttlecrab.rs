@@ -1,6 +1,8 @@
-//! The throttlecrab library. It needs `&mut self`, so callers share it behind a lock, as its server
-//! shares it behind one task. With its periodic store: the adaptive one scans all keys over and
-//! over when a million of them are alive.
+//! The throttlecrab library.
+//!
+//! It needs `&mut self`, so threads share it behind a lock; its own server keeps it in one task. It
+//! runs with its periodic store here, because its adaptive one scans all keys over and over when a
+//! million of them are alive.
 
 use std::time::SystemTime;
 
@@ -12,7 +14,9 @@ use super::{Contestant, Setting};
 pub(super) struct Throttlecrab {
     limiter: Mutex<RateLimiter<PeriodicStore>>,
     burst: i64,
+    /// Requests that each period adds.
     count: i64,
+    /// In seconds.
     period: i64,
 }
 

@@ -1,4 +1,5 @@
-//! A gateway on one thread, like each worker of the server.
+//! The gateway under measurement, in its own process. It has one thread, as a worker of the server
+//! has.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use tidegate_gateway::{Gateway, serve as serve_gateway};
 use tidegate_server::{App, ListenerConfig};
 use tokio::net::TcpListener;
 
-/// Serves until it is killed.
+/// Serves until it is killed. `listen` is an address, `upstream` a URL, `store` either `memory` or
+/// the URL of a Redis, and `limit` the limit of each client address.
 pub(crate) fn serve(listen: &str, upstream: &str, store: &str, limit: &str) -> anyhow::Result<()> {
     let text = format!("policies: [{{ name: bench, key: [ip], limits: [{limit}] }}]");
     let source = PolicySource::new("bench", text)?;

@@ -1,4 +1,4 @@
-//! Envoy's rate limit service: ours beside a bare one that decides nothing, on the same stack.
+//! Envoy's rate limit service: our server beside a bare one that decides nothing, both over gRPC.
 //!
 //! Each server is a process on one core with one current_thread runtime; the load comes from the
 //! other core.
@@ -23,7 +23,8 @@ pub(crate) use self::server::serve;
 /// The servers that are compared.
 const CONTESTANTS: [&str; 2] = ["tonic, bare", "tidegate"];
 
-/// The workload: a name, whether it is denied, and how many keys.
+/// The workloads: a name, what the server's limit makes of all calls (`allowed` or `denied`), and
+/// the number of keys.
 const WORKLOADS: [(&str, &str, u32); 4] = [
     ("allowed, 1 key", "allowed", 1),
     ("allowed, 1M keys", "allowed", 1_000_000),
@@ -34,14 +35,14 @@ const WORKLOADS: [(&str, &str, u32); 4] = [
 const SERVERS_CORE: usize = 0;
 const CLIENTS_CORE: usize = 1;
 
-/// Beside the bare server, and then with the counters in Redis.
+/// Measures our server beside the bare one, and then our server with the counters in Redis.
 pub(crate) fn compare(rounds: usize, calls: u64) -> anyhow::Result<()> {
     pin(CLIENTS_CORE);
     in_memory(rounds, calls)?;
     in_redis(rounds, calls)
 }
 
-/// All workloads, the contestants in turn.
+/// Runs all workloads, with the counters in memory and the contestants in turn.
 fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for (name, limit, keys) in WORKLOADS {
@@ -75,7 +76,8 @@ fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a decision costs the server when Redis keeps the counters, on the load's core.
+/// Measures our server alone with the counters in Redis. Redis runs on the load's core,
+/// not on the server's.
 fn in_redis(rounds: usize, calls: u64) -> anyhow::Result<()> {
     let redis = Redis::start();
     let mut rows = Vec::new();
@@ -91,10 +93,12 @@ fn in_redis(rounds: usize, calls: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// "Of the first" is the ratio to the bare server, or to the same row where there is no bare
+/// server.
 const HEADER: [&str; 7] =
     ["", "decisions/s", "of the first", "server CPU, us", "p50, us", "p99, us", "p99.9, us"];
 
-/// The median of each figure.
+/// A row of the table: the median of each figure, and the ratio to `bare`.
 fn row(name: &str, rounds: &[Measured], bare: &[Measured]) -> anyhow::Result<Vec<String>> {
     let a_second = |rounds: &[Measured]| rounds.iter().map(|it| it.a_second).collect::<Vec<_>>();
     let of_bare = median_ratio(a_second(rounds), a_second(bare)).context("a round")?;
@@ -111,13 +115,14 @@ fn row(name: &str, rounds: &[Measured], bare: &[Measured]) -> anyhow::Result<Vec
     ])
 }
 
-/// A contestant in its own process, which ends when this is dropped.
+/// A server in its own process, which ends when this is dropped.
 struct Server {
     process: Child,
     port: u16,
 }
 
 impl Server {
+    /// Starts one of [`CONTESTANTS`], or our server with its counters in the Redis at a URL.
     fn start(contestant: &str, limit: &str) -> anyhow::Result<Self> {
         let mut process = running::servers()?
             .args(["grpc", contestant, limit])
@@ -137,7 +142,7 @@ impl Server {
         Ok(Measured { cpu, ..measured })
     }
 
-    /// The processor time that it has used.
+    /// The processor time that the server has used so far.
     fn cpu_micros(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
         let fields = stat.rsplit_once(") ").context("/proc/pid/stat")?.1;
@@ -154,7 +159,7 @@ impl Drop for Server {
     }
 }
 
-/// Pins to one core, if there is such a core.
+/// Pins this thread, and the processes that it starts, to one core, if there is such a core.
 fn pin(core: usize) {
     let mut cores = CpuSet::new();
     cores.set(core);

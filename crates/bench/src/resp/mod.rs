@@ -1,5 +1,8 @@
-//! The Redis protocol: our server beside one that only answers PING, and beside throttlecrab's.
-//! Each has one core to itself, and the load comes from another one.
+//! The Redis protocol: our server beside a bare one that decides nothing, and beside
+//! throttlecrab's.
+//!
+//! All servers run on one core, but only one at a time is under load. The load comes from another
+//! core.
 
 mod bare;
 mod load;
@@ -19,15 +22,17 @@ use crate::table;
 
 pub(crate) use self::server::serve;
 
+/// How many commands a client sends before it reads a reply: `-P` in redis-benchmark.
 const DEPTHS: [usize; 3] = [1, 16, 64];
 const MANY: u32 = 1_000_000;
 
-/// A kind of traffic.
+/// One row of the results: a server, and the command that it gets.
 struct Traffic {
     name: &'static str,
     contestant: Contestant,
     /// The command, with `KEY` where the key is.
     command: &'static str,
+    /// The number of keys.
     keys: u32,
 }
 
@@ -48,7 +53,8 @@ const TRAFFIC: &[Traffic] = &[
 ];
 
 const ALLOWED: &str = "CL.THROTTLE KEY 100000000 100000000 60";
-/// Each key comes rarely, and its bucket must not be full again by then: a full bucket is dropped.
+/// With many keys, each key comes rarely. Its bucket must refill slowly: a full bucket is dropped,
+/// and then its key would be new again.
 const ALLOWED_EACH: &str = "CL.THROTTLE KEY 100000 1 60";
 const DENIED: &str = "CL.THROTTLE KEY 0 1 36000";
 
@@ -90,7 +96,7 @@ pub(crate) fn compare(
     Ok(())
 }
 
-/// A server for each kind of traffic, which only has the keys of that traffic.
+/// Starts a server for each kind of traffic, so that it has the keys of that traffic only.
 fn start(only: &str) -> anyhow::Result<Vec<(&'static Traffic, Running)>> {
     let throttlecrab = peer("throttlecrab-server");
     let mut servers = Vec::new();

@@ -64,13 +64,13 @@ pub(crate) struct ServeCommand {
     #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) expected_nodes: u32,
-    /// How many threads answer, each with its own listeners and store connections. Defaults to the
+    /// How many worker threads to run, each with its own sockets and store connections. Defaults to the
     /// number of cores
     #[arg(long, env = "TIDEGATE_WORKERS", value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=1_024))]
     workers: Option<u16>,
     /// The most memory for counters, such as 512MiB or 4GiB. Defaults to half of what this process
-    /// may use. Beyond that, new keys share counters
+    /// may use. When it is used up, new keys share counters
     #[arg(long, env = "TIDEGATE_MAX_MEMORY", value_name = "SIZE", value_parser = size::bytes)]
     pub(super) max_memory: Option<u64>,
     /// The most keys in memory. Defaults to as many as fit
@@ -213,7 +213,7 @@ pub(crate) struct BoundArgs {
     #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS_PER_CLIENT", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..))]
     max_connections_per_client: Option<u32>,
-    /// How long a request's head may take, and a TLS handshake
+    /// How long a request's head, or a TLS handshake, may take
     #[arg(long, env = "TIDEGATE_HEADER_TIMEOUT", value_name = "TIME", default_value = "5s",
         value_parser = timeout)]
     header_timeout: Duration,
@@ -233,7 +233,7 @@ pub(crate) struct BoundArgs {
     #[arg(long, env = "TIDEGATE_DRAIN_DELAY", value_name = "TIME", default_value = "0s",
         value_parser = span)]
     drain_delay: Duration,
-    /// How long requests in flight may take after that
+    /// How long requests in flight may still take after --drain-delay
     #[arg(long, env = "TIDEGATE_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
         value_parser = span)]
     drain_timeout: Duration,

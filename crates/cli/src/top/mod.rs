@@ -39,7 +39,7 @@ pub(crate) struct TopCommand {
     /// The certificate's private key (PEM)
     #[arg(long, env = "TIDEGATE_ADMIN_KEY", value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Print one snapshot, of one second, and exit
+    /// Watch for one second, print the result, and exit
     #[arg(long)]
     once: bool,
 }

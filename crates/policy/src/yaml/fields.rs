@@ -1,16 +1,18 @@
-//! Reads the members of mappings, and reports unexpected ones.
+//! Reads the members of mappings, and reports values of the wrong kind and unknown names.
 
 use super::{ByteRange, SourceValue, YamlEntry, YamlNode, YamlValue};
 use crate::problem::{ProblemReport, brief};
 
-/// The members of a mapping whose names are known.
+/// A mapping with a fixed set of fields. An unknown name in it was already reported.
 pub(crate) struct YamlFields<'n> {
+    /// The place of the whole mapping: a missing field has no place of its own.
     at: ByteRange,
     entries: &'n [YamlEntry],
 }
 
 impl<'n> YamlFields<'n> {
-    /// Reads a mapping; reports any other value, and every unknown name.
+    /// Reads a mapping; reports any other value, and every name that is not in `known`. `what` says
+    /// in messages what the mapping describes.
     pub(crate) fn of(
         node: &'n YamlNode,
         what: &str,
@@ -28,13 +30,13 @@ impl<'n> YamlFields<'n> {
         Some(Self { at: node.at.clone(), entries })
     }
 
-    /// A member that is present and not empty.
+    /// The value of a field, unless the field is missing or null.
     pub(crate) fn get(&self, name: &str) -> Option<&'n YamlNode> {
         let entry = self.entries.iter().find(|entry| entry.name.value == name)?;
         (!entry.node.is_null()).then_some(&entry.node)
     }
 
-    /// The same, but a missing member is reported.
+    /// The same as [`get`](Self::get), but a missing or null field is reported.
     pub(crate) fn required(
         &self,
         name: &str,
@@ -91,7 +93,7 @@ impl<'n> YamlFields<'n> {
     }
 }
 
-/// A list, or one item in place of a list with one item.
+/// The items of a list. Any other value counts as a list of one item.
 pub(crate) fn one_or_many(node: &YamlNode) -> &[YamlNode] {
     match &node.value {
         YamlValue::List(items) => items,

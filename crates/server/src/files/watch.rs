@@ -1,4 +1,5 @@
-//! Watches the directories of files, including those of symbolic links on the way to them.
+//! Reports when files may have changed, by watching their directories. Those of symbolic links on
+//! the way to a file are watched too.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,15 +11,18 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher, Watch
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Watches directories rather than the files themselves: editors replace files, and Kubernetes
-/// swaps a link beside them.
+/// A watch on files. It watches their directories rather than the files themselves: editors replace
+/// files, and Kubernetes swaps a link beside them.
 pub(super) struct DirectoryWatch {
     watcher: Option<RecommendedWatcher>,
+    /// The directories that are watched now.
     covered: Vec<WatchedDirectory>,
+    /// Shared with the watcher's thread.
     events: Arc<Mutex<WatchEvents>>,
 }
 
-/// A directory, by its path and its device and inode.
+/// A directory, by its canonical path and its device and inode: another directory may take the
+/// path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct WatchedDirectory {
     path: PathBuf,
@@ -26,7 +30,7 @@ struct WatchedDirectory {
 }
 
 impl DirectoryWatch {
-    /// Notifies `changed` when a covered file may have changed.
+    /// A watch that covers no file yet. It notifies `changed` when a covered file may have changed.
     pub(super) fn new(changed: &Arc<Notify>) -> Self {
         let events = Arc::new(Mutex::new(WatchEvents::default()));
         let (changed, seen) = (Arc::clone(changed), Arc::clone(&events));
@@ -44,12 +48,13 @@ impl DirectoryWatch {
         Self { watcher: notify::recommended_watcher(on_event).ok(), covered: Vec::new(), events }
     }
 
-    /// Whether a program is writing one of the files.
+    /// Whether a program is writing one of the files, as far as events tell: only inotify's do.
     pub(super) fn has_writer(&self) -> bool {
         !self.events.lock().written.is_empty()
     }
 
-    /// Watches every directory whose events can mean a change of these files.
+    /// Covers these files and no others: watches every directory whose events can mean a change of
+    /// one of them.
     pub(super) fn cover(&mut self, paths: &[PathBuf]) {
         // A directory may be created before its parent is watched: check again.
         for _ in 0..ATTEMPTS {
@@ -79,21 +84,24 @@ impl DirectoryWatch {
     }
 }
 
-/// The state of the files according to the events so far.
+/// What the events so far say about the files and their directories. The events themselves are not
+/// kept.
 #[derive(Debug, Default)]
 struct WatchEvents {
     /// The paths under which events report the files.
     files: Vec<PathBuf>,
     /// Files that were written, and not closed yet.
     written: Vec<PathBuf>,
+    /// The directories to watch.
     directories: Vec<PathBuf>,
-    /// Directories that were deleted or moved away. One that is created again must be watched again,
-    /// even if it gets the same inode.
+    /// Directories that were deleted or moved away. One that is created again must be watched
+    /// again, even if it gets the same inode.
     gone: Vec<PathBuf>,
 }
 
 impl WatchEvents {
-    /// Replaces the files and directories to watch. Returns the directories that have gone.
+    /// Replaces the files and directories to watch. Returns the directories that have gone since
+    /// the last call.
     fn expect_of(&mut self, files: Vec<PathBuf>, directories: &[WatchedDirectory]) -> Vec<PathBuf> {
         self.files = files;
         self.directories = directories.iter().map(|directory| directory.path.clone()).collect();
@@ -131,7 +139,8 @@ impl WatchEvents {
         }
     }
 
-    /// Marks files as being written. Only inotify also reports the close, so only there is it awaited.
+    /// Marks the event's files as being written. Only inotify also reports the close, so files are
+    /// marked only there.
     fn open(&mut self, event: &Event) {
         if RecommendedWatcher::kind() == WatcherKind::Inotify {
             self.close(event);
@@ -140,6 +149,7 @@ impl WatchEvents {
         }
     }
 
+    /// Marks the event's files as written no more.
     fn close(&mut self, event: &Event) {
         // Events were lost, perhaps the one that closed a file.
         if event.need_rescan() {
@@ -149,7 +159,8 @@ impl WatchEvents {
     }
 }
 
-/// Whether the event is the creation of a file to be written, and not of a link to an existing file.
+/// Whether the event is the creation of a file to be written, and not of a link to an existing
+/// file.
 fn begins_to_be_written(event: &Event) -> bool {
     let is_new = |metadata: Metadata| metadata.is_file() && metadata.nlink() == 1;
     matches!(event.kind, EventKind::Create(_))
@@ -191,6 +202,7 @@ fn directory(path: &Path) -> Option<WatchedDirectory> {
     })
 }
 
+/// How often [`DirectoryWatch::cover`] looks again for new directories.
 const ATTEMPTS: usize = 8;
 
 #[cfg(test)]

@@ -4,19 +4,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::{Fingerprint, Span, Timestamp};
 
-/// Remembers which clients have to wait, in a table of fixed size: half a megabyte.
+/// Remembers which clients have to wait, in a table of fixed size: half a megabyte. A client is one
+/// key of one policy.
 ///
-/// Each cell holds only the last denied client, by sixteen bits of its key. So with more waiting
-/// clients than cells some early returns are missed, and one in 65,536 other clients of a cell is
-/// mistaken for the waiting one. The count is good enough to judge clients as a whole.
+/// Each entry of the table holds one client, by sixteen bits of its key; a denial of another client
+/// replaces it. So with more waiting clients than entries some early returns are missed, and one in
+/// 65,536 other clients of an entry is mistaken for the waiting one. The count is good enough to
+/// judge clients as a whole.
 #[derive(Debug)]
 pub(crate) struct EarlyReturns {
+    /// Packed [`WaitRecord`]s. Not the cells of an overflowing store.
     cells: Box<[AtomicU64]>,
 }
 
-/// A denied client, the time of the denial, and its wait: packed into one word, so that no lock is needed.
+/// A denied client, the time of the denial, and the wait. Packed into one word, so that no lock is
+/// needed.
 #[derive(Clone, Copy, Debug)]
 struct WaitRecord {
+    /// Sixteen bits of the client's key.
     tag: u16,
     /// The time of the denial in milliseconds; wraps after seven weeks.
     at: u32,
@@ -29,9 +34,11 @@ impl EarlyReturns {
         Self { cells: (0..CELLS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Records the denial of a client that has to wait. Returns whether it was denied before and did not
-    /// wait. Requests that were already in flight at the first denial do not count: their client cannot
-    /// have received it yet.
+    /// Records the denial of a client that has to wait. Returns whether the client was still
+    /// waiting after an earlier denial; then the earlier wait stays as it is.
+    ///
+    /// A request soon after the earlier denial does not count as early: it was probably in flight
+    /// already, and its client cannot have known.
     pub(crate) fn record_denial(&self, who: Fingerprint, wait: Span, now: Timestamp) -> bool {
         let Some(cell) = self.cells.get(who.high() as usize % CELLS) else { return false };
         let (tag, at) = (who.low() as u16, (now.as_micros() / 1_000) as u32);
@@ -59,7 +66,8 @@ impl WaitRecord {
 const CELLS: usize = 1 << 16;
 /// The unit of a wait, in milliseconds.
 const STEP: u32 = 64;
-/// In milliseconds: longer than most requests are in flight.
+/// How soon after a denial a request does not count as early, in milliseconds: longer than most
+/// requests are in flight.
 const GRACE: u32 = 250;
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub(crate) async fn page<S: Store>(app: &App<S>) -> String {
     configuration(app, &mut text);
     connections(app, &mut text);
     traces(app, &mut text);
+    // Metrics of an extension, such as the gateway.
     app.metric_source()
         .into_iter()
         .flat_map(|source| source.families(&plan))
@@ -101,12 +102,14 @@ fn refused<S: Store>(app: &App<S>, text: &mut MetricText) {
     }
 }
 
+/// All pairs of an outcome and a source: one series each.
 fn each_kind() -> impl Iterator<Item = (MetricOutcome, DecisionSource)> {
     MetricOutcome::ALL
         .into_iter()
         .flat_map(|outcome| DecisionSource::ALL.iter().map(move |source| (outcome, *source)))
 }
 
+/// Writes what the plan says. The decisions of its policies are in [`decisions`].
 fn policies(plan: &Plan, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_policy_limit",
@@ -185,7 +188,8 @@ fn store<S: Store>(app: &App<S>, usage: &StoreUsage, text: &mut MetricText) {
     );
 }
 
-/// Writes overflows by policy. The rest, with an empty label, belongs to limits that came with requests.
+/// Writes the charges that overflowed, by policy. `all` is the store's total. What no policy
+/// accounts for gets an empty label: it belongs to limits that came with requests.
 fn overflowed<S: Store>(app: &App<S>, all: u64, text: &mut MetricText) {
     let mut family = text.family(
         "tidegate_overflowed_total",
@@ -223,6 +227,7 @@ fn configuration<S: Store>(app: &App<S>, text: &mut MetricText) {
     );
 }
 
+/// Writes the use of seats: each open connection of a listener has one.
 fn connections<S: Store>(app: &App<S>, text: &mut MetricText) {
     let pools = app.seat_pools();
     if pools.is_empty() {
@@ -257,6 +262,7 @@ fn connections<S: Store>(app: &App<S>, text: &mut MetricText) {
     }
 }
 
+/// Writes the fate of trace spans.
 fn traces<S: Store>(app: &App<S>, text: &mut MetricText) {
     let Some(tracer) = app.tracer() else { return };
     let counts = tracer.counts();

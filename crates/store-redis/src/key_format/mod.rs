@@ -1,4 +1,4 @@
-//! Keys named the way another limiter names them, for a Redis that is shared with one.
+//! Keys that another limiter reads and writes too, in a Redis that both use.
 
 mod name;
 #[cfg(test)]
@@ -41,40 +41,44 @@ use tidegate_core::{KeyTemplate, Limit, Span, WindowName};
 /// |---|---|---|
 /// | `fixed-window` | with a window | a number for each window |
 /// | `sliding-window` | with a window | the same, and the window before is read too |
-/// | `sliding-log` | without one | a sorted set: a member for each unit, milliseconds as its score |
+/// | `sliding-log` | without one | a sorted set: a member for each unit, scored in milliseconds |
 /// | `token-bucket` | | refused: limiters have no layout of it in common |
 /// | `calendar-week`, `calendar-month` | | refused: windows are counted from the epoch |
 ///
 /// Windows are aligned to the epoch, even where a rule would stagger them. A log is exact to the
 /// millisecond. All times are Redis's. A decision is a call of its own here, so this is slower than
-/// our own keys, and takes more of Redis's memory: use it while another limiter shares the counters.
+/// our own keys, and takes more of Redis's memory: use it while another limiter shares the
+/// counters.
 ///
-/// A key always has a time to live: until it stops mattering, and a
-/// [buffer](Self::expiry_buffer) more; a log for a second window, if that is longer. A key that is
-/// found without one, or with too short a one, gets it with the next decision.
+/// A key always has a time to live: as long as it matters to a decision, and a
+/// [buffer](Self::expiry_buffer) more. A log lives for one more window instead, if that is longer
+/// than the buffer. A key whose time to live is missing or too short gets a new one with the next
+/// decision.
 ///
 /// # User text in names
 ///
-/// Names come from requests, so user text is visible in Redis, and a client with `:` in its name may
-/// be able to produce the name of another client's key: `{entity}:{limit}` cannot tell `a:b` + `c`
-/// from `a` + `b:c`. Where that matters, use our own keys, which hold no user text. A name longer
-/// than 512 bytes, or with control characters, is replaced by a keyed hash of it, and so is one that
-/// is empty or has braces where the template has a hash tag.
+/// The names of entities come from requests, so user text is visible in Redis. A client with `:` in
+/// its name may be able to produce the name of another client's key: `{entity}:{limit}` cannot tell
+/// `a:b` + `c` from `a` + `b:c`. Where that matters, use our own keys, which hold no user text. A
+/// name longer than 512 bytes, or with control characters, is replaced by a keyed hash of it. So is
+/// an empty name, or one with braces, if the template has a hash tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct KeyFormat {
     template: KeyTemplate,
+    /// See [`expiry_buffer`](Self::expiry_buffer).
     buffer: Span,
 }
 
 impl KeyFormat {
-    /// How much longer than it matters a key is kept, so that a limiter whose clock is slow still
-    /// finds it. Defaults to what the template says, otherwise to one second, and is at most a day.
+    /// Sets the time for which a key is kept after it has stopped mattering, so that a limiter
+    /// whose clock is slow still finds it. At most a day. The default is the buffer in the
+    /// template, or one second if the template has none.
     pub fn expiry_buffer(self, buffer: Duration) -> Self {
         Self { buffer: Span::from(buffer).min(KeyTemplate::MAX_BUFFER), ..self }
     }
 
-    /// Whether this limit can be stored under such names; if not, the error says which ones can.
+    /// Whether this limit can be stored in this format. If not, the error says what was expected.
     ///
     /// ```
     /// # use tidegate::KeyFormat;
@@ -88,8 +92,9 @@ impl KeyFormat {
         self.template.check(limit)
     }
 
-    /// Refuses a template whose keys a Cluster could not find. Only Redis knows which window it is,
-    /// so all windows of an entity must be in one slot.
+    /// Refuses a template whose keys a Cluster could not find. Only Redis's clock tells which
+    /// window it is, and that is after a node was chosen. So all windows of an entity must be in
+    /// one slot.
     pub(crate) fn check_cluster(&self) -> Result<(), KeyFormatError> {
         let same_slot = |entity: &'static str| {
             let name = self.split(|_| entity.into());
@@ -131,7 +136,7 @@ impl FromStr for KeyFormat {
     }
 }
 
-/// The template.
+/// The template as it was written, without a buffer that was set later.
 impl fmt::Display for KeyFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.template.as_str())

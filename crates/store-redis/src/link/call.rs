@@ -1,4 +1,4 @@
-//! Script calls in the form in which they are sent.
+//! Calls of Lua scripts, in the form in which they are sent to Redis.
 
 use redis::{Arg, Cmd, Pipeline};
 use tidegate_store::StoreErrorKind;
@@ -6,7 +6,7 @@ use tidegate_store::StoreErrorKind;
 use super::failure::RedisFailure;
 use super::reply::RedisReply;
 
-/// A script and the hash by which a server may know it.
+/// A Lua script, and the hash by which a server knows it once it has run.
 #[derive(Debug)]
 pub(crate) struct RedisScript {
     sha: String,
@@ -21,12 +21,13 @@ impl RedisScript {
     }
 }
 
-/// A script with its keys and arguments, encoded once into the form that is sent.
+/// One run of a script: the script with its keys and arguments, encoded once.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptCall {
     script: &'static RedisScript,
+    /// The call by hash: `EVALSHA`.
     command: Cmd,
-    /// What the script repeats at the end of its reply.
+    /// A random number that the script repeats at the end of its reply.
     mark: Option<u32>,
 }
 
@@ -55,15 +56,16 @@ impl ScriptCall {
     }
 
     /// Adds a mark as the last argument, which the script repeats as the last part of its reply.
-    /// Replies have no other sign of which call they belong to: if one is lost, each call gets the reply
-    /// to the next.
+    /// Replies have no other sign of which call they belong to: if one is lost, each call gets the
+    /// reply to the next.
     pub(crate) fn marked(mut self) -> Self {
         let mark = fastrand::u32(..);
         self.number(i64::from(mark));
         Self { mark: Some(mark), ..self }
     }
 
-    /// The reply without its mark, if it belongs to this call.
+    /// The reply without its mark. Fails if the reply belongs to another call; whether this call
+    /// ran is unknown then.
     pub(super) fn check_mark(&self, reply: RedisReply) -> Result<RedisReply, RedisFailure> {
         let Some(mark) = self.mark else { return Ok(reply) };
         match reply {
@@ -78,6 +80,7 @@ impl ScriptCall {
         }
     }
 
+    /// The call with the script's hash, for a server that may know it.
     pub(super) const fn by_hash(&self) -> &Cmd {
         &self.command
     }
@@ -99,8 +102,8 @@ const fn is_mark(part: Option<&RedisReply>, mark: u32) -> bool {
     matches!(part, Some(RedisReply::Integer(number)) if *number == mark as i64)
 }
 
-/// A command that a node accepts while its slot is being migrated there. `ASKING` and the command are
-/// one pipeline, so that no other caller's command comes between them.
+/// Wraps a command so that a node accepts it while its slot is being migrated there. `ASKING` and
+/// the command are one pipeline, so that no other caller's command comes between them.
 pub(super) fn asking(command: &Cmd) -> Pipeline {
     let mut both = redis::pipe();
     both.cmd("ASKING");

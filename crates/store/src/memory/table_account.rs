@@ -1,4 +1,4 @@
-//! Applies one charge to the table of its algorithm.
+//! One charge with the table that holds its counter, and what a shard does to that counter.
 
 use tidegate_core::algorithm::Algorithm;
 use tidegate_core::{Charge, Cost, Fingerprint, Timestamp, Verdict};
@@ -6,18 +6,20 @@ use tidegate_core::{Charge, Cost, Fingerprint, Timestamp, Verdict};
 use super::table::{StateTable, TableUpkeep};
 use crate::Verdicts;
 
-/// Everything that an operation on a charge needs, whatever the algorithm.
+/// Everything that an operation on a charge needs, except the table and the algorithm.
 #[derive(Clone, Copy)]
 pub(super) struct ChargeContext<'a> {
     pub(super) charge: &'a Charge<'a>,
-    /// The key under which the counter is kept.
+    /// The key of the charge's counter in the table. In overflow, the key of a cell, a counter that
+    /// several keys share.
     pub(super) key: Fingerprint,
-    /// The charge's own time: the clock's, or ahead of it if windows are staggered.
+    /// The charge's own time: the clock's, or ahead of it if the rule is staggered. The clock's own
+    /// time is in `upkeep`.
     pub(super) now: Timestamp,
     pub(super) upkeep: TableUpkeep<'a>,
 }
 
-/// A charge with the table of its algorithm.
+/// A charge with its algorithm and that algorithm's table. Exists for one operation.
 pub(super) struct TableAccount<'a, A: Algorithm> {
     pub(super) table: &'a mut StateTable<A>,
     pub(super) by: &'a A,
@@ -25,8 +27,9 @@ pub(super) struct TableAccount<'a, A: Algorithm> {
 }
 
 impl<A: Algorithm> TableAccount<'_, A> {
-    /// Settles a charge whose key is in the table or has a slot claimed. Returns whether it was allowed;
-    /// the verdict goes to `out`.
+    /// Settles a charge on its own: probes it, and then commits it or records the denial. The key
+    /// must be in the table or have a claim to a slot. Returns whether the charge was allowed; the
+    /// verdict goes to `out`.
     pub(super) fn apply(self, out: &mut Verdicts) -> bool {
         let cost = self.context.charge.cost();
         let verdict = self.probe(cost);
@@ -51,7 +54,8 @@ impl<A: Algorithm> TableAccount<'_, A> {
         Verdict { remaining: left.remaining, ..verdict }
     }
 
-    /// Whether the key has a slot that no sweep will remove. A key without a slot needs a claim.
+    /// Whether the key is in the table with a state that is not dead. Any other key needs a claim
+    /// to a slot: a sweep may remove a dead key at any time.
     pub(super) fn has_live_slot(&self) -> bool {
         let forget_at = self.table.forget_at(self.context.key);
         forget_at.is_some_and(|at| at > self.context.upkeep.time)

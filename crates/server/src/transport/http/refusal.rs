@@ -1,4 +1,5 @@
-//! Refusals: responses that say what is wrong with a request.
+//! Refusals over HTTP: responses that say what is wrong with a request. The admin API uses them
+//! too.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,12 +13,16 @@ use tidegate_wire::{ProblemDetails, RefusalMembers};
 
 use super::HttpResponse;
 
-/// Why a request gets no decision. A denial is a decision, not a refusal.
+/// Why a request gets no decision, or why the admin API does not do what it asks for. A denial is a
+/// decision, not a refusal.
 #[derive(Debug)]
 pub(crate) struct HttpRefusal {
     status: StatusCode,
+    /// What is wrong, and what was expected.
     detail: String,
+    /// The member of the body, or the attribute, at fault.
     member: Option<String>,
+    /// Policies that exist, if the requested one does not.
     policies: Option<Vec<String>>,
 }
 
@@ -93,7 +98,7 @@ impl HttpRefusal {
         Self { member: Some(member), ..self }
     }
 
-    /// The body of the answer.
+    /// The body of the response.
     pub(super) fn problem(&self) -> ProblemDetails<'_, RefusalMembers<'_>> {
         let policies = self.policies.as_ref();
         ProblemDetails {
@@ -128,8 +133,8 @@ impl From<HttpRefusal> for HttpResponse {
     }
 }
 
-/// Returns the charges, unless an attribute that determines the cost is invalid. `within` is the prefix
-/// of that attribute's name in the client's request.
+/// Returns the charges, unless an attribute that determines the cost is invalid. `within` is the
+/// prefix of that attribute's name in the client's request.
 pub(crate) fn with_valid_cost<'p>(
     charges: RequestCharges<'p>,
     within: &str,
@@ -145,6 +150,7 @@ fn title(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or("Error")
 }
 
+/// A response with a JSON body. `kind` is its media type.
 pub(crate) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize) -> HttpResponse {
     let mut response = HttpResponse::new(tidegate_http::json(body));
     *response.status_mut() = status;
