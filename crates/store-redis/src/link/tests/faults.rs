@@ -95,7 +95,24 @@ async fn a_call_whose_connection_breaks_is_lost() {
         proxy.set_mode(Mode::Reset);
     });
     assert_failed(result, StoreErrorKind::Lost, CallOutcome::Unknown);
-    assert_eq!(count_soon(&link, "k", Duration::from_secs(2)).await, 3);
+    // The next call may meet a broken connection too, on a machine that is too busy to notice in time.
+    // It is lost in the same way, and may have run.
+    let mut lost = 0;
+    let again = async {
+        loop {
+            match count(&link, "k").await {
+                Ok(count) => return count,
+                Err(failure) if failure.outcome == CallOutcome::NotRun => {}
+                Err(failure) => {
+                    assert_eq!(failure.kind, StoreErrorKind::Lost, "{failure}");
+                    lost += 1;
+                }
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let count = timeout(PATIENCE, again).await.expect("a connection");
+    assert!((3..=3 + lost).contains(&count), "{count} after {lost} lost calls");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
