@@ -1,5 +1,10 @@
 //! Measures the memory of idle connections: resident bytes before and after clients that have sent one
 //! request and stay connected.
+//!
+//! A connection has buffers until it has been silent for a moment. Clients that all come within that
+//! moment have buffers at the same time, and the allocator keeps that memory for the next burst. So
+//! there are two figures: clients that come in small groups, which is what an idle connection costs, and
+//! clients that come all at once, which includes what the burst leaves behind.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -31,24 +36,34 @@ pub(crate) fn measure(program: &Path, connections: usize) -> anyhow::Result<()> 
         ("the Redis protocol", &resp, "listening on redis://", throttle),
         ("gateway, HTTP/1", &gateway, "gateway on http://", get),
     ] {
-        let server = Server::start(program, arguments, place, connections)?;
-        // The first connection allocates what all of them share.
-        let first = clients(&server, request, connections / 20)?;
-        let before = resident(&server.child)?;
-        let others = clients(&server, request, connections)?;
-        let after = resident(&server.child)?;
-        let each = after.saturating_sub(before) as f64 / connections as f64;
-        rows.push(vec![name.to_owned(), format!("{each:.0}")]);
-        drop((first, others));
+        let mut row = vec![name.to_owned()];
+        for group in [GROUP, connections] {
+            let server = Server::start(program, arguments, place, connections)?;
+            // The first connections allocate what all of them share.
+            let first = clients(&server, request, connections / 20, group)?;
+            let before = resident(&server.child)?;
+            let others = clients(&server, request, connections, group)?;
+            let after = resident(&server.child)?;
+            let each = after.saturating_sub(before) as f64 / connections as f64;
+            row.push(format!("{each:.0}"));
+            drop((first, others));
+        }
+        rows.push(row);
     }
-    let header = ["has asked once and is silent".to_owned(), "bytes a connection".to_owned()];
+    let header = ["has asked once and is silent", "bytes each", "came all at once"];
+    let header = header.map(str::to_owned);
     table::print(&format!("Memory of {connections} connections"), &header, &rows);
     Ok(())
 }
 
-/// Clients that got an answer and have been idle since.
+/// Clients that got an answer and have been idle since. Each group of them rests before the next comes.
 #[allow(clippy::disallowed_methods, reason = "silence is what is measured")]
-fn clients(server: &Server, request: &str, count: usize) -> anyhow::Result<Vec<TcpStream>> {
+fn clients(
+    server: &Server,
+    request: &str,
+    count: usize,
+    group: usize,
+) -> anyhow::Result<Vec<TcpStream>> {
     let mut clients = Vec::with_capacity(count);
     for number in 0..count {
         let mut client = TcpStream::connect(&server.address)
@@ -58,11 +73,18 @@ fn clients(server: &Server, request: &str, count: usize) -> anyhow::Result<Vec<T
             bail!("client {number} got no answer");
         }
         clients.push(client);
+        if clients.len().is_multiple_of(group) {
+            sleep(REST);
+        }
     }
     sleep(SILENCE);
     Ok(clients)
 }
 
+/// Clients that are busy at the same time when they come in groups.
+const GROUP: usize = 100;
+/// Longer than the pause after which a connection gives its buffers back.
+const REST: Duration = Duration::from_millis(200);
 /// Longer than the pause after which a client counts as idle, and than an allocator waits before it
 /// returns memory.
 const SILENCE: Duration = Duration::from_secs(2);

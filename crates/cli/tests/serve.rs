@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use support::{Server, failure, output, serve, tidegate};
+use support::{Server, failure, output, output_of, serve, tidegate};
 use tidegate_testkit::peer;
 
 const DEMO: &str = "  demo: 10/minute, sliding-window: at most 19 in any minute; by key, enforce";
@@ -143,10 +143,10 @@ fn attack_21_secrets_that_can_be_guessed_are_refused() {
     {
         let expected = "a secret of 15 characters: expected at least 16";
         let mut command = tidegate();
-        let said = failure(&command.args(store).env(variable, "fifteen letters").output().unwrap());
+        let said = failure(&output_of(command.args(store).env(variable, "fifteen letters")));
         assert!(said.contains(&format!("{variable}: {expected}")), "{said}");
         assert!(!said.contains("fifteen letters"), "{said}");
-        let said = failure(&tidegate().args(store).args([flag, file]).output().unwrap());
+        let said = failure(&output_of(tidegate().args(store).args([flag, file])));
         assert!(said.contains(&format!("{file}: {expected}")), "{said}");
     }
     std::fs::remove_file(file).unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
-use support::{Server, failure, output, tidegate};
+use support::{Server, failure, output, output_of, tidegate};
 use tidegate_testkit::peer;
 
 /// A directory with a certificate that is its own authority.
@@ -147,7 +147,7 @@ fn a_certificate_of_ours_alone_opens_the_admin_listener_to_nobody() {
     let mut command = tidegate();
     command.args(["serve", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0"]);
     command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key);
-    let said = failure(&command.output().unwrap());
+    let said = failure(&output_of(&mut command));
     assert!(said.contains("would be open to everybody who can reach it"), "{said}");
     assert!(said.contains("expected a token (--admin-tokens-file), certificates"), "{said}");
 }
@@ -164,7 +164,7 @@ fn attack_09_a_certificate_of_a_client_is_not_that_of_an_operator() {
         command
     };
     // Clients have certificates, but nothing identifies operators.
-    let said = failure(&serve().output().unwrap());
+    let said = failure(&output_of(&mut serve()));
     assert!(said.contains("certificates of operators (--admin-client-ca)"), "{said}");
 
     let mut command = serve();

@@ -21,6 +21,7 @@ use support::echo::Echo;
 use support::recorder::Recorder;
 use support::{Front, GENEROUS, soon};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 
 /// A body of prepared parts.
 #[derive(Default)]
@@ -38,7 +39,25 @@ impl Body for Parts {
     }
 }
 
-async fn connect(address: SocketAddr) -> SendRequest<Parts> {
+/// A body that has no bytes and ends when its sender is dropped.
+struct OpenBody(oneshot::Receiver<()>);
+
+impl Body for OpenBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.0).poll(cx).map(|_| None)
+    }
+}
+
+async fn connect<B>(address: SocketAddr) -> SendRequest<B>
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
+{
     let stream = TcpStream::connect(address).await.unwrap();
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
@@ -71,7 +90,7 @@ fn get(target: &str) -> http::request::Builder {
 async fn http2_comes_in_and_http1_goes_out() {
     let echo = Echo::start().await;
     let front = Front::to(echo.address).await;
-    let mut sender = connect(front.address).await;
+    let mut sender = connect::<Parts>(front.address).await;
     let response =
         send(&mut sender, get("http://a.example/x/../y?z=1").header("x-a", "1"), vec![]).await;
     assert_eq!(response.status(), StatusCode::OK);
@@ -95,7 +114,7 @@ async fn many_streams_share_a_connection_and_a_limit() {
         echo.address
     ))
     .await;
-    let sender = connect(front.address).await;
+    let sender = connect::<Parts>(front.address).await;
     let mut streams = Vec::new();
     for _ in 0..100 {
         let mut sender = sender.clone();
@@ -111,6 +130,41 @@ async fn many_streams_share_a_connection_and_a_limit() {
 }
 
 #[tokio::test]
+async fn attack_13_http2_is_refused_while_the_memory_for_waiting_data_is_used_up() {
+    let echo = Echo::start().await;
+    let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
+    // Room for the open uploads of four connections.
+    let front = Front::with_memory(&text, 1 << 20).await;
+    let upload = async || {
+        let (end, open) = oneshot::channel();
+        let mut sender = connect(front.address).await;
+        let request = Request::post("http://a/echo").body(OpenBody(open)).unwrap();
+        (soon(sender.send_request(request)).await.unwrap(), end, sender)
+    };
+    let mut uploads = Vec::new();
+    for _ in 0..4 {
+        uploads.push(upload().await);
+        assert_eq!(uploads.last().unwrap().0.status(), StatusCode::OK);
+    }
+    let (refused, _, _) = upload().await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let problem = json(refused).await;
+    assert_eq!(problem["detail"], "the gateway's buffers are full: try again later");
+    let mut sender = connect::<Parts>(front.address).await;
+    let refused = send(&mut sender, get("http://a/"), vec![]).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    // HTTP/1 buffers nothing.
+    assert_eq!(front.get("/").await.status, 200);
+    assert_eq!(echo.requests(), 5);
+
+    // An upload that ends makes room.
+    let (response, end, _connection) = uploads.pop().unwrap();
+    drop(end);
+    assert_eq!(soon(response.collect()).await.unwrap().to_bytes(), "");
+    assert_eq!(send(&mut sender, get("http://a/"), vec![]).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
 async fn http2_goes_out_from_either() {
     let echo = Echo::h2().await;
     let front = Front::start(&h2c(echo.address, GENEROUS)).await;
@@ -121,7 +175,7 @@ async fn http2_goes_out_from_either() {
     let head = format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", body.len());
     client.send(&(head + &body)).await;
     assert_eq!(client.reply().await.text(), body);
-    let mut sender = connect(front.address).await;
+    let mut sender = connect::<Parts>(front.address).await;
     let seen = json(send(&mut sender, get("http://a/new"), vec![]).await).await;
     assert_eq!((&seen["target"], &seen["authority"]), (&"/new".into(), &"a".into()));
     assert_eq!(echo.connections(), 1);
@@ -131,7 +185,7 @@ async fn http2_goes_out_from_either() {
 async fn calls_of_grpc_pass_with_their_trailers() {
     let echo = Echo::h2().await;
     let front = Front::start(&h2c(echo.address, GENEROUS)).await;
-    let mut sender = connect(front.address).await;
+    let mut sender = connect::<Parts>(front.address).await;
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", "0".parse().unwrap());
     let parts = vec![
@@ -154,7 +208,7 @@ async fn denied_calls_of_grpc_are_told_in_their_own_way() {
     let echo = Echo::h2().await;
     let policies = "policies: [{ name: calls, key: [path], limits: [1/minute] }]";
     let front = Front::start(&h2c(echo.address, policies)).await;
-    let mut sender = connect(front.address).await;
+    let mut sender = connect::<Parts>(front.address).await;
     let call = || Request::post("http://a/a.B/C").header("content-type", "application/grpc+proto");
     assert!(!send(&mut sender, call(), vec![]).await.headers().contains_key("grpc-status"));
     let response = send(&mut sender, call(), vec![]).await;
@@ -180,7 +234,7 @@ async fn a_service_that_is_gone_is_a_bad_gateway_and_comes_back() {
 async fn one_host_is_expected_in_http2_too() {
     let echo = Echo::start().await;
     let front = Front::to(echo.address).await;
-    let mut sender = connect(front.address).await;
+    let mut sender = connect::<Parts>(front.address).await;
     let response = send(&mut sender, get("http://a/").header("host", "b"), vec![]).await;
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     assert_eq!(echo.requests(), 0);
@@ -197,7 +251,7 @@ async fn attack_18_a_length_is_checked_and_written_anew() {
         (&["5", "0005"], false),
         (&[""], false),
     ] {
-        let mut sender = connect(front.address).await;
+        let mut sender = connect::<Parts>(front.address).await;
         let mut request = Request::post("http://a/");
         for length in lengths {
             request = request.header("content-length", *length);
@@ -242,7 +296,7 @@ async fn attack_04_spaces_around_a_value_make_no_other_caller() {
         echo.address
     ))
     .await;
-    let mut sender = connect(front.address).await;
+    let mut sender = connect::<Parts>(front.address).await;
     for (value, status) in [("bob", 200), (" bob", 429), ("bob\t ", 429)] {
         let request = get("http://a/").header("x-api-key", value);
         assert_eq!(send(&mut sender, request, vec![]).await.status(), status, "{value:?}");

@@ -117,7 +117,23 @@ pub(crate) fn serve(args: &[&str]) -> Server {
 }
 
 pub(crate) fn output(args: &[&str]) -> Output {
-    tidegate().args(args).output().unwrap()
+    output_of(tidegate().args(args))
+}
+
+/// What a command that ends by itself prints. If it serves instead, it is stopped, and the test fails.
+pub(crate) fn output_of(command: &mut Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().unwrap();
+    let id = child.id().to_string();
+    let (sender, ended) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match ended.recv_timeout(Duration::from_secs(60)) {
+        Ok(output) => output.unwrap(),
+        Err(_) => {
+            let _ = Command::new("kill").args(["-9", &id]).status();
+            panic!("{command:?} does not end")
+        }
+    }
 }
 
 /// Asserts that it failed with one line on standard error, which is returned.

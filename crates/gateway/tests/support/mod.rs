@@ -43,6 +43,15 @@ impl Front {
         Self::with(text, ListenerConfig::default()).await
     }
 
+    /// A gateway with this much memory for data that waits.
+    pub(crate) async fn with_memory(text: &str, bytes: usize) -> Self {
+        let source = PolicySource::new("test", text).unwrap();
+        let app = App::load(&source, MemoryStore::builder().clock(ManualClock::default()).build());
+        let app = app.unwrap_or_else(|problems| panic!("{problems}"));
+        let gateway = Gateway::new(app.limiter().plan(), None).unwrap().with_memory(bytes);
+        Self::through(gateway, app, ListenerConfig::default()).await
+    }
+
     pub(crate) async fn with(text: &str, config: ListenerConfig) -> Self {
         let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
         let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -58,8 +67,12 @@ impl<S: Store + 'static> Front<S> {
     }
 
     pub(crate) async fn serving(app: App<S>, config: ListenerConfig) -> Self {
-        let app = Arc::new(app);
-        let gateway = Arc::new(Gateway::new(app.limiter().plan(), None).unwrap());
+        let gateway = Gateway::new(app.limiter().plan(), None).unwrap();
+        Self::through(gateway, app, config).await
+    }
+
+    async fn through(gateway: Gateway, app: App<S>, config: ListenerConfig) -> Self {
+        let (app, gateway) = (Arc::new(app), Arc::new(gateway));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
