@@ -34,8 +34,8 @@ pub fn cookie_values<'r>(headers: &'r HeaderMap, name: &str) -> impl Iterator<It
 ///
 /// Refuses a cookie that occurs twice, and a value that services read in two ways: with quotes, a
 /// backslash, a space or a comma, or with a `%` that is not an escape. Refuses fields in which only some
-/// services find such a cookie: because of a separator that is not a semicolon, or another spelling of its
-/// name.
+/// services find such a cookie: because of a separator that is not a semicolon, another spelling of its
+/// name, or its name once more without a value.
 pub fn only_cookie<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -63,6 +63,11 @@ pub fn only_cookie<'r>(
         return fault("occurs in another spelling: expected its own name, after a semicolon");
     }
     let Some(value) = value else { return Ok(None) };
+    let mut fields = headers.get_all(COOKIE).iter();
+    if fields.any(|field| bare_words(field.as_bytes()).any(|word| folded(word) == wanted)) {
+        // To some services that is the same cookie with an empty value, and the first one counts.
+        return fault("also occurs without a value");
+    }
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',');
     if !value.iter().all(is_plain) || !is_well_escaped(value) {
         return fault("has characters that services read in two ways");
@@ -110,6 +115,20 @@ fn lenient_names(field: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// The words without a `=`, wherever a service could begin to read a cookie.
+fn bare_words(field: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_separator = |byte: &u8| matches!(byte, b';' | b',' | b'"' | b' ' | b'\t');
+    let pairs = field.split(|byte| *byte == b';').filter(|pair| !pair.trim_ascii().is_empty());
+    pairs.flat_map(move |pair| {
+        let end = pair.iter().position(|byte| *byte == b'=');
+        let (name, value) = pair.split_at(end.unwrap_or(pair.len()));
+        // The last word before a `=` is a name with a value.
+        let words = name.trim_ascii_end().split(is_separator);
+        let count = words.clone().count().saturating_sub(usize::from(end.is_some()));
+        words.take(count).chain(value.split(is_separator).skip(1))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,17 +170,34 @@ mod tests {
             "sid=\tabc",
             "sid=j%3A1",
             "sid=%ff",
+            "sid; sid=abc",
+            "sid;abc; a=1; sid=abc",
+            "sid=abc;SID",
+            "a=b, sid; sid=abc",
+            "a=b sid; sid=abc",
+            "sid a=b; sid=abc",
         ] {
             assert!(only(&[field], &rules).is_err(), "{field}");
         }
         assert!(only(&["sid=a", "sid=a"], &rules).is_err());
+        assert!(only(&["sid;abc", "sid=a"], &rules).is_err());
         for field in ["sid=abc", "sid=%61bc", " sid = abc ;b=c", "a=b; sid=%61b%63"] {
             assert_eq!(only(&[field], &rules).unwrap().as_deref(), Some("abc"), "{field}");
         }
         let lenient = rules.keep_odd_cookies();
         assert_eq!(only(&[r#"sid="a""#], &lenient).unwrap().as_deref(), Some(r#""a""#));
         assert_eq!(only(&["sid=s%3Aabc.x+/="], &rules).unwrap().as_deref(), Some("s:abc.x+/="));
-        for field in ["", "sid=", "a=sid", "a=b sid; c", "xsid=1; sid2=2", "a=\"b, c\"", "=;;="] {
+        for field in [
+            "",
+            "sid",
+            "sid;abc",
+            "sid=",
+            "a=sid",
+            "a=b sid; c",
+            "xsid=1; sid2=2",
+            "a=\"b, c\"",
+            "=;;=",
+        ] {
             assert_eq!(only(&[field], &rules), Ok(None), "{field}");
         }
         assert_eq!(only(&["a=1", "sid=x; b=2"], &rules).unwrap().as_deref(), Some("x"));
