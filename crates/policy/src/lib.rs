@@ -48,6 +48,7 @@ mod request_charges;
 mod requests;
 mod schema;
 mod secrets;
+mod section;
 mod settings;
 mod single_limit;
 mod source;

@@ -1,5 +1,7 @@
 //! Which ambiguous requests are refused, and which of them an operator can allow.
 
+use crate::file::file_choice;
+
 /// The ambiguous parts of requests that are refused or allowed.
 ///
 /// A limiter reads requests before the service does, and must read them the same way: otherwise it counts
@@ -24,34 +26,21 @@ pub struct RequestRules {
     pub(crate) refuses_other_schemes: bool,
 }
 
-/// What happens to a semicolon in a path and the text after it in its segment. For servlets that is a
-/// parameter and not part of the path; for most other services it is part of the path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PathParameters {
-    /// The request is refused.
-    #[default]
-    Refuse,
-    /// The parameter is removed, also from the request that a gateway forwards.
-    Strip,
-    /// The parameter is not matched or counted, but forwarded: for servlets that need it.
-    Ignore,
-    /// The parameter is part of the path: for services without path parameters.
-    Keep,
-}
-
-impl PathParameters {
-    /// All variants.
-    pub const ALL: &'static [Self] = &[Self::Refuse, Self::Strip, Self::Ignore, Self::Keep];
-
-    /// The name in configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Strip => "strip",
-            Self::Ignore => "ignore",
-            Self::Keep => "keep",
-        }
+file_choice! {
+    /// What happens to a semicolon in a path and the text after it in its segment. For servlets that is a
+    /// parameter and not part of the path; for most other services it is part of the path.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum PathParameters("choice", "PathParametersName", "What happens to path parameters.") {
+        /// The request is refused.
+        #[default]
+        Refuse = "refuse",
+        /// The parameter is removed, also from the request that a gateway forwards.
+        Strip = "strip",
+        /// The parameter is not matched or counted, but forwarded: for servlets that need it.
+        Ignore = "ignore",
+        /// The parameter is part of the path: for services without path parameters.
+        Keep = "keep",
     }
 }
 

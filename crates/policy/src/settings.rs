@@ -5,35 +5,40 @@ use std::ops::RangeInclusive;
 
 use tidegate_core::{KeyTemplate, Span};
 
+use crate::file::file_choice;
 use crate::gateway::SecretText;
 use crate::normalise::IpNetwork;
 use crate::requests::RequestRules;
 
-/// Whether a policy is enforced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PolicyMode {
-    /// Denials are enforced.
-    #[default]
-    Enforce,
-    /// Denials are counted and reported, but not enforced.
-    Shadow,
-    /// The policy is ignored.
-    Off,
+file_choice! {
+    /// Whether a policy is enforced.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum PolicyMode("mode", "ModeName", "The modes.") {
+        /// Denials are enforced.
+        #[default]
+        Enforce = "enforce",
+        /// Denials are counted and reported, but not enforced.
+        Shadow = "shadow",
+        /// The policy is ignored.
+        Off = "off",
+    }
 }
 
-/// What to do if the store does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OnStoreError {
-    /// An embedded store takes over until the store answers again, with this instance's share of
-    /// each limit, starting from the last known state of the store.
-    #[default]
-    Local,
-    /// Everything is allowed.
-    Open,
-    /// Everything is denied.
-    Closed,
+file_choice! {
+    /// What to do if the store does not answer.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum OnStoreError("failure mode", "OnStoreErrorName", "What to do if the store does not answer.") {
+        /// An embedded store takes over until the store answers again, with this instance's share of
+        /// each limit, starting from the last known state of the store.
+        #[default]
+        Local = "local",
+        /// Everything is allowed.
+        Open = "open",
+        /// Everything is denied.
+        Closed = "closed",
+    }
 }
 
 /// How exact a decision must be.
@@ -59,28 +64,31 @@ impl Precision {
     pub const MIN_LEASED: u64 = 20;
 }
 
-/// The unit of `X-RateLimit-Reset`, for responses with `X-RateLimit-*` headers. Clients that expect
-/// one unit misread another, so the headers are sent only if a unit is configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LegacyHeaders {
-    /// Seconds from now.
-    Seconds,
-    /// Milliseconds from now.
-    Milliseconds,
-    /// Seconds since 1970.
-    EpochSeconds,
+file_choice! {
+    /// The unit of `X-RateLimit-Reset`, for responses with `X-RateLimit-*` headers. Clients that expect
+    /// one unit misread another, so the headers are sent only if a unit is configured.
+    #[non_exhaustive]
+    pub enum LegacyHeaders("unit", "LegacyHeadersName", "The units of X-RateLimit-Reset.") {
+        /// Seconds from now.
+        Seconds = "seconds",
+        /// Milliseconds from now.
+        Milliseconds = "milliseconds",
+        /// Seconds since 1970.
+        EpochSeconds = "epoch-seconds",
+    }
 }
 
-/// Whether letter case matters in paths.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PathCase {
-    /// `/Login` is another path than `/login`.
-    #[default]
-    Exact,
-    /// They are the same path, as in Express and ASP.NET: ASCII letters match in either case.
-    Ignore,
+file_choice! {
+    /// Whether letter case matters in paths.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum PathCase("choice", "PathCaseName", "Whether letter case matters.") {
+        /// `/Login` is another path than `/login`.
+        #[default]
+        Exact = "exact",
+        /// They are the same path, as in Express and ASP.NET: ASCII letters match in either case.
+        Ignore = "ignore",
+    }
 }
 
 /// The settings of a configuration besides its policies.
@@ -151,30 +159,3 @@ impl fmt::Debug for PlanSettings {
 /// How long to wait for the store by default: half of Envoy's default timeout for rate limit
 /// services, 20ms.
 pub(crate) const DEFAULT_DEADLINE: Span = Span::from_millis(10);
-
-macro_rules! names {
-    ($($Type:ident { $($Variant:ident $name:literal),* })*) => {$(
-        impl $Type {
-            /// All variants.
-            pub const ALL: &'static [Self] = &[$(Self::$Variant),*];
-
-            /// The name in configuration.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$Variant => $name),* }
-            }
-        }
-
-        impl fmt::Display for $Type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-    )*};
-}
-
-names! {
-    PolicyMode { Enforce "enforce", Shadow "shadow", Off "off" }
-    PathCase { Exact "exact", Ignore "ignore" }
-    OnStoreError { Local "local", Open "open", Closed "closed" }
-    LegacyHeaders { Seconds "seconds", Milliseconds "milliseconds", EpochSeconds "epoch-seconds" }
-}

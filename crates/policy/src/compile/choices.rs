@@ -7,7 +7,7 @@ use tidegate_core::{AlgorithmKind, Span};
 use crate::file::{self, FilePrecision};
 use crate::normalise::{IpNetwork, IpNetworkError};
 use crate::problem::{ProblemReport, brief};
-use crate::settings::{DEFAULT_DEADLINE, LegacyHeaders, OnStoreError, PolicyMode, Precision};
+use crate::settings::{DEFAULT_DEADLINE, OnStoreError, Precision};
 use crate::yaml::SourceValue;
 
 /// Defaults for policies.
@@ -22,11 +22,9 @@ pub(crate) struct PolicyDefaults {
 impl PolicyDefaults {
     pub(crate) fn compile(file: &file::FileDefaults, report: &mut ProblemReport<'_>) -> Self {
         let mut defaults = Self::default();
-        if let Some(name) = &file.algorithm {
-            defaults.algorithm = algorithm(name, report);
-        }
-        if let Some(name) = &file.on_store_error {
-            defaults.on_store_error = on_store_error(name, report).unwrap_or_default();
+        defaults.algorithm = file.algorithm.as_ref().map(|choice| choice.value);
+        if let Some(choice) = &file.on_store_error {
+            defaults.on_store_error = choice.value;
         }
         if let Some(text) = &file.store_deadline {
             defaults.store_deadline = deadline(text, report).unwrap_or(DEFAULT_DEADLINE);
@@ -61,49 +59,6 @@ pub(crate) fn networks(
         }
     };
     texts.iter().filter_map(&mut network).collect()
-}
-
-pub(crate) fn algorithm(
-    name: &SourceValue<String>,
-    report: &mut ProblemReport<'_>,
-) -> Option<AlgorithmKind> {
-    choose(name, "algorithm", AlgorithmKind::ALL, AlgorithmKind::name, report)
-}
-
-pub(crate) fn mode(
-    name: &SourceValue<String>,
-    report: &mut ProblemReport<'_>,
-) -> Option<PolicyMode> {
-    choose(name, "mode", PolicyMode::ALL, PolicyMode::name, report)
-}
-
-pub(crate) fn on_store_error(
-    name: &SourceValue<String>,
-    report: &mut ProblemReport<'_>,
-) -> Option<OnStoreError> {
-    choose(name, "failure mode", OnStoreError::ALL, OnStoreError::name, report)
-}
-
-pub(crate) fn legacy_headers(
-    name: &SourceValue<String>,
-    report: &mut ProblemReport<'_>,
-) -> Option<LegacyHeaders> {
-    choose(name, "unit", LegacyHeaders::ALL, LegacyHeaders::name, report)
-}
-
-pub(crate) fn choose<T: Copy>(
-    name: &SourceValue<String>,
-    what: &str,
-    all: &[T],
-    name_of: impl Fn(T) -> &'static str,
-    report: &mut ProblemReport<'_>,
-) -> Option<T> {
-    let found = all.iter().copied().find(|choice| name_of(*choice) == name.value);
-    if found.is_none() {
-        let names: Vec<_> = all.iter().map(|choice| name_of(*choice)).collect();
-        report.add_unknown(&name.at, what, &name.value, &names);
-    }
-    found
 }
 
 /// Below these bounds no store could answer; above them a request would hang.

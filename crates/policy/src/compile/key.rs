@@ -7,7 +7,7 @@ use tidegate_core::{Fingerprint, KeyTemplate};
 
 use super::limits::{LimitContext, limit_set};
 use super::{PolicyCompiler, conditions, key_format, whole};
-use crate::file;
+use crate::file::{self, FileChoice, KeyFormName};
 use crate::nearest_name::nearest;
 use crate::normalise::{DEFAULT_PREFIX, NormalForm, RouteTemplates};
 use crate::planned_policy::LimitSet;
@@ -57,21 +57,12 @@ fn form(
     let named = match &file.form {
         None if !file.routes.is_empty() => NormalForm::Route(RouteTemplates::new(case)),
         None => NormalForm::of(&file.attribute.value, case),
-        Some(name) => match name.value.as_str() {
-            "text" => NormalForm::Text,
-            "lower" => NormalForm::Lower,
-            "ip" => NormalForm::Ip { prefix: DEFAULT_PREFIX },
-            "path" => NormalForm::Path(case),
-            "route" => NormalForm::Route(RouteTemplates::new(case)),
-            other => {
-                report.add_unknown(
-                    &name.at,
-                    "form",
-                    other,
-                    &["text", "lower", "ip", "path", "route"],
-                );
-                return None;
-            }
+        Some(name) => match KeyFormName::named(name, report)? {
+            KeyFormName::Text => NormalForm::Text,
+            KeyFormName::Lower => NormalForm::Lower,
+            KeyFormName::Ip => NormalForm::Ip { prefix: DEFAULT_PREFIX },
+            KeyFormName::Path => NormalForm::Path(case),
+            KeyFormName::Route => NormalForm::Route(RouteTemplates::new(case)),
         },
     };
     match (named, &file.prefix) {

@@ -3,8 +3,8 @@
 use tidegate_core::algorithm::FixedWindow;
 use tidegate_core::{AlgorithmKind, CalendarPeriod, Limit, Quota, QuotaError, Span};
 
-use super::{choices, whole};
-use crate::file::{FileLimit, FileLimitFields, FileLimitForm};
+use super::whole;
+use crate::file::{FileChoice, FileLimit, FileLimitFields, FileLimitForm};
 use crate::planned_policy::LimitSet;
 use crate::problem::{ProblemReport, brief};
 use crate::yaml::{ByteRange, SourceValue};
@@ -127,7 +127,7 @@ impl LimitDraft {
 
     fn from_fields(fields: &FileLimitFields, report: &mut ProblemReport<'_>) -> Option<Self> {
         let algorithm = match &fields.algorithm {
-            Some(name) => Some(choices::algorithm(name, report)?),
+            Some(name) => Some(AlgorithmKind::named(name, report)?),
             None => None,
         };
         let burst = match &fields.burst {

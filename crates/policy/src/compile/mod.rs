@@ -17,12 +17,12 @@ use tidegate_core::{KeyTemplate, MAX_COUNT};
 
 use crate::amendment::PendingAmendments;
 use crate::attributes::PlanAttributes;
-use crate::file::ConfigFile;
+use crate::file::{ConfigFile, FileValue};
 use crate::foreign::{self, FileFormat};
 use crate::matcher::PolicyIndex;
 use crate::plan::by_name;
 use crate::problem::ProblemReport;
-use crate::settings::{PathCase, PlanSettings};
+use crate::settings::PlanSettings;
 use crate::yaml::{self, SourceValue};
 use crate::{KeyHasher, Plan, PlannedPolicy, PolicyMode};
 
@@ -40,7 +40,8 @@ pub(crate) fn compile(
     let root = yaml::parse(report)?;
     match FileFormat::of(&root) {
         FileFormat::Tidegate => {
-            compile_config(&ConfigFile::read(&root, report), hasher, amending, report)
+            let file = ConfigFile::read(&root, report).unwrap_or_default();
+            compile_config(&file, hasher, amending, report)
         }
         FileFormat::Rlaas => {
             compile_config(&foreign::rlaas::read(&root, report)?, hasher, amending, report).map(
@@ -63,16 +64,13 @@ fn compile_config(
     report: &mut ProblemReport<'_>,
 ) -> Option<Plan> {
     let key_format = file.key_format.as_ref().and_then(|text| key_format::read(text, report));
-    let path_case = file.path_case.as_ref();
-    let path_case = path_case
-        .and_then(|name| choices::choose(name, "choice", PathCase::ALL, PathCase::name, report));
+    let path_case = file.path_case.as_ref().map(|choice| choice.value);
     let mut compiler = PolicyCompiler {
         key_format: key_format.clone(),
         defaults: PolicyDefaults::compile(&file.defaults, report),
         attributes: PlanAttributes::new(path_case.unwrap_or_default()),
         hasher,
     };
-    let legacy_headers = file.http.legacy_headers.as_ref();
     let settings = PlanSettings {
         store: file.store.as_ref().and_then(|store| choices::store(store, report)),
         store_password: file
@@ -82,7 +80,7 @@ fn compile_config(
         store_deadline: Some(compiler.defaults.store_deadline),
         key_format,
         trusted_proxies: choices::networks(&file.trusted_proxies, report),
-        legacy_headers: legacy_headers.and_then(|unit| choices::legacy_headers(unit, report)),
+        legacy_headers: file.http.legacy_headers.as_ref().map(|choice| choice.value),
         requests: requests::rules_for_checks(file.http.requests.as_ref(), report),
         is_rlaas: false,
     };

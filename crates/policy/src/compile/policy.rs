@@ -22,9 +22,9 @@ pub(crate) fn compile_policy(
     report: &mut ProblemReport<'_>,
 ) -> PlannedPolicy {
     let name = name(&file.name, report);
-    let mode = file.mode.as_ref().and_then(|name| choices::mode(name, report)).unwrap_or_default();
+    let mode = file.mode.as_ref().map(|choice| choice.value).unwrap_or_default();
     let hasher = compiler.hasher.clone();
-    let context = context(name, file, mode, compiler, &hasher, report);
+    let context = context(name, file, mode, compiler, &hasher);
     let key = key::key(&file.key, compiler, report);
     let overrides = key::overrides(&file.overrides, &key, &context, report);
     let key_names = key_format::names(file.key_format.as_ref(), compiler, report);
@@ -49,8 +49,7 @@ pub(crate) fn compile_policy(
         on_store_error: file
             .on_store_error
             .as_ref()
-            .and_then(|name| choices::on_store_error(name, report))
-            .unwrap_or(compiler.defaults.on_store_error),
+            .map_or(compiler.defaults.on_store_error, |choice| choice.value),
         store_deadline: file
             .store_deadline
             .as_ref()
@@ -76,12 +75,11 @@ fn context<'a>(
     mode: PolicyMode,
     compiler: &PolicyCompiler,
     hasher: &'a KeyHasher,
-    report: &mut ProblemReport<'_>,
 ) -> LimitContext<'a> {
     LimitContext {
         name,
         hasher,
-        algorithm: file.algorithm.as_ref().and_then(|name| choices::algorithm(name, report)),
+        algorithm: file.algorithm.as_ref().map(|choice| choice.value),
         default: compiler.defaults.algorithm,
         counts_denied: file.count_denied.as_ref().is_some_and(|flag| flag.value),
         is_staggered: file.stagger.as_ref().is_some_and(|flag| flag.value),

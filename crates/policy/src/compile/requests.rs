@@ -1,23 +1,24 @@
 //! Compiles the rules for ambiguous requests.
 
-use super::choices::choose;
-use crate::file::FileRequestRules;
+use crate::file::{
+    FileRequestRules, OverrideFieldsRule, RefuseOrKeep, SchemesRule, UnderscoresRule, choose,
+};
 use crate::problem::ProblemReport;
-use crate::requests::{PathParameters, RequestRules};
+use crate::requests::RequestRules;
 use crate::yaml::SourceValue;
 
 /// The rules of a gateway, which forwards requests and can drop fields from them.
 pub(super) fn rules_for_gateway(
     file: Option<&FileRequestRules>,
-    encoded_slashes: Option<&SourceValue<String>>,
+    encoded_slashes: Option<&SourceValue<RefuseOrKeep>>,
     report: &mut ProblemReport<'_>,
 ) -> RequestRules {
-    let mut rules = file.map(|file| rules(file, "drop", report)).unwrap_or_default();
+    let mut rules = file.map(|file| rules(file, UnderscoresRule::Drop, report)).unwrap_or_default();
     if let Some(here) = encoded_slashes {
         if file.is_some_and(|file| file.encoded_slashes.is_some()) {
             report.add(&here.at, "encoded_slashes occurs twice: expected it in \"requests\" only");
         }
-        rules.keeps_encoded_slashes = is_second(here, ["refuse", "keep"], report);
+        rules.keeps_encoded_slashes = here.value == RefuseOrKeep::Keep;
     }
     rules
 }
@@ -34,38 +35,28 @@ pub(super) fn rules_for_checks(
             "override_fields applies only to a gateway: expected it in \"gateway\"",
         );
     }
-    rules(file, "refuse", report)
+    rules(file, UnderscoresRule::Refuse, report)
 }
 
 fn rules(
     file: &FileRequestRules,
-    underscores: &'static str,
+    underscores: UnderscoresRule,
     report: &mut ProblemReport<'_>,
 ) -> RequestRules {
-    let mut second = |text: &Option<SourceValue<String>>, names| {
-        text.as_ref().is_some_and(|text| is_second(text, names, report))
-    };
-    let rules = RequestRules {
-        path_parameters: PathParameters::default(),
-        keeps_encoded_slashes: second(&file.encoded_slashes, ["refuse", "keep"]),
-        keeps_underscores: second(&file.underscores, [underscores, "keep"]),
-        keeps_override_fields: second(&file.override_fields, ["drop", "keep"]),
-        keeps_odd_cookies: second(&file.odd_cookies, ["refuse", "keep"]),
-        keeps_odd_queries: second(&file.odd_queries, ["refuse", "keep"]),
-        refuses_other_schemes: second(&file.other_schemes, ["allow", "refuse"]),
-    };
-    let parameters = file
-        .path_parameters
-        .as_ref()
-        .and_then(|name| choose(name, "choice", PathParameters::ALL, PathParameters::name, report));
-    rules.path_parameters(parameters.unwrap_or_default())
+    let all = [underscores, UnderscoresRule::Keep];
+    let underscores = file.underscores.as_ref();
+    let underscores = underscores.and_then(|name| choose(name, "choice", &all, report));
+    RequestRules {
+        path_parameters: file.path_parameters.as_ref().map(|it| it.value).unwrap_or_default(),
+        keeps_encoded_slashes: is_chosen(&file.encoded_slashes, RefuseOrKeep::Keep),
+        keeps_underscores: underscores == Some(UnderscoresRule::Keep),
+        keeps_override_fields: is_chosen(&file.override_fields, OverrideFieldsRule::Keep),
+        keeps_odd_cookies: is_chosen(&file.odd_cookies, RefuseOrKeep::Keep),
+        keeps_odd_queries: is_chosen(&file.odd_queries, RefuseOrKeep::Keep),
+        refuses_other_schemes: is_chosen(&file.other_schemes, SchemesRule::Refuse),
+    }
 }
 
-/// Whether the second of two choices is chosen; the first is the default.
-fn is_second(
-    text: &SourceValue<String>,
-    names: [&'static str; 2],
-    report: &mut ProblemReport<'_>,
-) -> bool {
-    choose(text, "choice", &names, |name| name, report) == Some(names[1])
+fn is_chosen<C: PartialEq>(file: &Option<SourceValue<C>>, choice: C) -> bool {
+    file.as_ref().is_some_and(|chosen| chosen.value == choice)
 }

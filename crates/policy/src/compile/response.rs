@@ -4,7 +4,7 @@ use tidegate_core::{Cost, Span};
 
 use super::gateway::{field_list, field_name, field_value};
 use super::{choices, policy};
-use crate::file::{FileCost, FileCostFields, FileDeniedResponse, FilePolicy};
+use crate::file::{FileChoice, FileCost, FileCostFields, FileDeniedResponse, FilePolicy, OnDenied};
 use crate::gateway::{DeniedResponse, ResponseCostSource, StatusSet};
 use crate::planned_policy::PolicyGatewayOptions;
 use crate::problem::{ProblemReport, brief};
@@ -25,9 +25,8 @@ pub(super) fn gateway_options(
 }
 
 fn max_wait(file: &FilePolicy, report: &mut ProblemReport<'_>) -> Option<Span> {
-    let all = [("refuse", false), ("wait", true)];
-    let chosen = |name| choices::choose(name, "choice", &all, |choice| choice.0, report);
-    let waits = file.on_denied.as_ref().and_then(chosen).is_some_and(|choice| choice.1);
+    let on_denied = file.on_denied.as_ref().and_then(|name| OnDenied::named(name, report));
+    let waits = on_denied == Some(OnDenied::Wait);
     let span = file.max_wait.as_ref().and_then(|text| choices::timeout(text, report));
     match (&file.max_wait, &file.on_denied) {
         (Some(text), None) => {

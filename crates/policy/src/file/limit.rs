@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use tidegate_core::AlgorithmKind;
 
-use super::{AlgorithmName, YamlScalar};
+use super::{FileValue, OneOf, YamlScalar, file_table};
 use crate::problem::ProblemReport;
-use crate::yaml::{ByteRange, SourceValue, YamlFields, YamlNode, YamlValue, unexpected};
+use crate::yaml::{ByteRange, SourceValue, YamlNode, YamlValue, unexpected};
 
 /// A limit and its place in the file.
 #[derive(Clone, Debug)]
@@ -24,42 +25,27 @@ pub(crate) enum FileLimitForm {
     Fields(FileLimitFields),
 }
 
-/// A limit, member by member.
-#[derive(Clone, Debug, JsonSchema)]
-#[schemars(deny_unknown_fields, rename = "LimitFields")]
-pub(crate) struct FileLimitFields {
-    /// How many units; or the whole limit as text, such as 100/minute.
-    #[schemars(with = "YamlScalar")]
-    pub(crate) quota: SourceValue<String>,
-    /// The window: 1m, 10s, 2h, 1d, or a calendar-day, calendar-week or calendar-month in UTC.
-    #[schemars(with = "Option<String>")]
-    pub(crate) per: Option<SourceValue<String>>,
-    /// The algorithm.
-    #[schemars(with = "Option<AlgorithmName>")]
-    pub(crate) algorithm: Option<SourceValue<String>>,
-    /// The most units that can be used at once. Token buckets only.
-    #[schemars(with = "Option<u64>")]
-    pub(crate) burst: Option<SourceValue<String>>,
+file_table! {
+    /// A limit, member by member.
+    pub(crate) struct FileLimitFields("LimitFields", "a limit") {
+        /// How many units; or the whole limit as text, such as 100/minute.
+        quota: SourceValue<String> as YamlScalar [required "how many, such as quota: 100"],
+        /// The window: 1m, 10s, 2h, 1d, or a calendar-day, calendar-week or calendar-month in UTC.
+        per: Option<SourceValue<String>>,
+        /// The algorithm.
+        algorithm: Option<SourceValue<String>> as OneOf<AlgorithmKind>,
+        /// The most units that can be used at once. Token buckets only.
+        burst: Option<SourceValue<String>> as u64,
+    }
 }
 
-impl FileLimitFields {
-    pub(crate) const FIELDS: &'static [&'static str] = &["quota", "per", "algorithm", "burst"];
-}
+impl FileValue for FileLimit {
+    type Shape = Self;
 
-impl FileLimit {
-    pub(crate) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
         let form = match &node.value {
             YamlValue::Text(text) => FileLimitForm::Text(text.clone()),
-            YamlValue::Map(_) => {
-                let fields = YamlFields::of(node, "a limit", FileLimitFields::FIELDS, report)?;
-                fields.required("quota", "how many, such as quota: 100", report)?;
-                FileLimitForm::Fields(FileLimitFields {
-                    quota: fields.text("quota", report)?,
-                    per: fields.text("per", report),
-                    algorithm: fields.text("algorithm", report),
-                    burst: fields.text("burst", report),
-                })
-            }
+            YamlValue::Map(_) => FileLimitForm::Fields(FileLimitFields::read(node, report)?),
             _ => {
                 let expected = "a limit such as 100/minute, { quota: 100, per: 1m } or unlimited";
                 unexpected(node, expected, report);

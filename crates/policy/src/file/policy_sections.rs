@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 
-use super::gateway::{FileHeader, field_list};
-use super::{OneOrMany, YamlScalar};
+use super::gateway::field_list;
+use super::{
+    FileHeader, FileValue, OneOf, OneOrMany, YamlScalar, file_choice, file_table, list, texts,
+};
 use crate::problem::ProblemReport;
-use crate::yaml::{SourceValue, YamlFields, YamlNode, YamlValue, one_or_many, text, unexpected};
+use crate::yaml::{SourceValue, YamlFields, YamlNode, YamlValue, text};
 
 /// One attribute of a key.
 #[derive(Clone, Debug, JsonSchema)]
@@ -20,24 +22,33 @@ pub(crate) enum FileKeyPart {
     Fields(FileKeyFields),
 }
 
-/// An attribute of a key, and how it is read.
-#[derive(Clone, Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[schemars(rename = "KeyPartFields")]
-pub(crate) struct FileKeyFields {
-    /// Its name.
-    pub(crate) attribute: SourceValue<String>,
-    /// How it is normalised. By default `ip` and `path` are read as such, anything else as text.
-    #[schemars(rename = "as", with = "Option<NormalFormName>")]
-    pub(crate) form: Option<SourceValue<String>>,
-    /// The value to use for a request that has none.
-    pub(crate) default: Option<SourceValue<String>>,
-    /// How many bits of an IPv6 address count. Defaults to 64.
-    #[schemars(with = "Option<u8>")]
-    pub(crate) prefix: Option<SourceValue<String>>,
-    /// The templates of `as: route`, such as /users/{id}.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(crate) routes: Vec<SourceValue<String>>,
+file_table! {
+    /// An attribute of a key, and how it is read.
+    pub(crate) struct FileKeyFields("KeyPartFields", "an attribute, or") {
+        /// Its name.
+        attribute: SourceValue<String> [required "its name"],
+        /// How it is normalised. By default `ip` and `path` are read as such, anything else as text.
+        form as "as": Option<SourceValue<String>> as OneOf<KeyFormName>,
+        /// The value to use for a request that has none.
+        default: Option<SourceValue<String>>,
+        /// How many bits of an IPv6 address count. Defaults to 64.
+        prefix: Option<SourceValue<String>> as u8,
+        /// The templates of `as: route`, such as /users/{id}.
+        routes: Vec<SourceValue<String>> = |node, report| {
+            list(node, |item, report: &mut _| text(item, "a template", report), report)
+        },
+    }
+}
+
+file_choice! {
+    /// How an attribute of a key is normalised.
+    pub(crate) enum KeyFormName("form", "FormName", "") {
+        Text = "text",
+        Lower = "lower",
+        Ip = "ip",
+        Path = "path",
+        Route = "route",
+    }
 }
 
 /// A fixed cost, or where it comes from.
@@ -51,41 +62,36 @@ pub(crate) enum FileCost {
     From(FileCostFields),
 }
 
-/// Where a cost comes from: an attribute of the request, or the response that a gateway sees.
-#[derive(Clone, Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[schemars(rename = "CostFields")]
-pub(crate) struct FileCostFields {
-    /// An attribute that holds a number.
-    pub(crate) attribute: Option<SourceValue<String>>,
-    /// A header of the response that holds a number.
-    pub(crate) response_header: Option<SourceValue<String>>,
-    /// Only responses with these statuses count, such as 401 or 5xx.
-    #[schemars(with = "Option<OneOrMany<YamlScalar>>")]
-    pub(crate) response_status: Option<Vec<SourceValue<String>>>,
-    /// The cost of a request without the attribute or header. Defaults to 1.
-    #[schemars(with = "Option<u64>")]
-    pub(crate) default: Option<SourceValue<String>>,
-    /// The least cost of a request, whatever the attribute says. Defaults to 1 for query:, header: and
-    /// cookie:, which callers choose themselves, otherwise to 0.
-    #[schemars(with = "Option<u64>")]
-    pub(crate) min: Option<SourceValue<String>>,
+file_table! {
+    /// Where a cost comes from: an attribute of the request, or the response that a gateway sees.
+    pub(crate) struct FileCostFields("CostFields", "a number, or") {
+        /// An attribute that holds a number.
+        attribute: Option<SourceValue<String>>,
+        /// A header of the response that holds a number.
+        response_header: Option<SourceValue<String>>,
+        /// Only responses with these statuses count, such as 401 or 5xx.
+        response_status: Option<Vec<SourceValue<String>>> as OneOrMany<YamlScalar>
+            = texts("a status such as 401 or 5xx"),
+        /// The cost of a request without the attribute or header. Defaults to 1.
+        default: Option<SourceValue<String>> as u64,
+        /// The least cost of a request, whatever the attribute says. Defaults to 1 for query:, header: and
+        /// cookie:, which callers choose themselves, otherwise to 0.
+        min: Option<SourceValue<String>> as u64,
+    }
 }
 
-/// The response to denied callers.
-#[derive(Clone, Debug, JsonSchema)]
-#[schemars(deny_unknown_fields, rename = "Denied")]
-pub(crate) struct FileDeniedResponse {
-    /// The status, 400 to 599. Defaults to 429.
-    #[schemars(with = "Option<u16>")]
-    pub(crate) status: Option<SourceValue<String>>,
-    /// The body. Defaults to a problem document.
-    pub(crate) body: Option<SourceValue<String>>,
-    /// The body's media type. Defaults to text/plain.
-    pub(crate) content_type: Option<SourceValue<String>>,
-    /// Headers in addition to Retry-After and RateLimit.
-    #[schemars(with = "Option<BTreeMap<String, String>>")]
-    pub(crate) headers: Vec<FileHeader>,
+file_table! {
+    /// The response to denied callers.
+    pub(crate) struct FileDeniedResponse("Denied", "a response to denied callers") {
+        /// The status, 400 to 599. Defaults to 429.
+        status: Option<SourceValue<String>> as u16,
+        /// The body. Defaults to a problem document.
+        body: Option<SourceValue<String>>,
+        /// The body's media type. Defaults to text/plain.
+        content_type: Option<SourceValue<String>>,
+        /// Headers in addition to Retry-After and RateLimit.
+        headers: Vec<FileHeader> as BTreeMap<String, String> = field_list,
+    }
 }
 
 /// How exact decisions are: exact, cached_deny, or { leased: { max_over: 5% } }.
@@ -93,7 +99,7 @@ pub(crate) struct FileDeniedResponse {
 #[schemars(rename = "Precision", untagged)]
 pub(crate) enum FilePrecision {
     /// By name.
-    Name(#[schemars(with = "PrecisionName")] String),
+    Name(#[schemars(with = "OneOf<PrecisionName>")] String),
     /// Each node leases a part of the quota at a time.
     Leased {
         /// How far all nodes together may exceed the limit.
@@ -102,109 +108,64 @@ pub(crate) enum FilePrecision {
     },
 }
 
-macro_rules! describes {
-    ($($item:item)*) => {
-        $(#[derive(JsonSchema)] #[allow(dead_code, reason = "describes a shape to editors")] $item)*
-    };
-}
-
-describes! {
-    #[schemars(rename_all = "kebab-case", rename = "FormName")]
-    enum NormalFormName { Text, Lower, Ip, Path, Route }
-
-    #[schemars(rename_all = "snake_case")]
-    enum PrecisionName { Exact, CachedDeny }
-
-    #[schemars(deny_unknown_fields, rename = "Leased")]
-    struct FileLease { max_over: YamlScalar }
-}
-
-impl FileKeyPart {
-    pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
-        if let YamlValue::Text(name) = &node.value {
-            return Some(Self::Name(SourceValue::new(node.at.clone(), name.clone())));
-        }
-        let fields = YamlFields::of(node, "an attribute, or", FileKeyFields::FIELDS, report)?;
-        fields.required("attribute", "its name", report)?;
-        let routes = fields.list("routes", report).unwrap_or_default();
-        let routes = routes.iter().filter_map(|item| text(item, "a template", report)).collect();
-        Some(Self::Fields(FileKeyFields {
-            attribute: fields.text("attribute", report)?,
-            form: fields.text("as", report),
-            default: fields.text("default", report),
-            prefix: fields.text("prefix", report),
-            routes,
-        }))
+file_table! {
+    struct FileLease("Leased", "leased") {
+        max_over: SourceValue<String> as YamlScalar [required "a share such as 5%"]
+            = |node, report| text(node, "a share such as 5%", report),
     }
 }
 
-impl FileKeyFields {
-    pub(crate) const FIELDS: &'static [&'static str] =
-        &["attribute", "as", "default", "prefix", "routes"];
+file_choice! {
+    /// The precisions that need no bound.
+    enum PrecisionName("precision", "PrecisionName", "") {
+        Exact = "exact",
+        CachedDeny = "cached_deny",
+    }
 }
 
-impl FileCost {
-    pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
-        if let YamlValue::Text(units) = &node.value {
-            return Some(Self::Fixed(SourceValue::new(node.at.clone(), units.clone())));
+impl FileValue for FileKeyPart {
+    type Shape = Self;
+
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        match &node.value {
+            YamlValue::Text(_) => text(node, "text", report).map(Self::Name),
+            _ => FileKeyFields::read(node, report).map(Self::Fields),
         }
-        let fields = YamlFields::of(node, "a number, or", FileCostFields::FIELDS, report)?;
+    }
+}
+
+impl FileValue for FileCost {
+    type Shape = Self;
+
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        if let YamlValue::Text(_) = &node.value {
+            return text(node, "text", report).map(Self::Fixed);
+        }
+        let fields = FileCostFields::read(node, report)?;
         let sources = ["attribute", "response_header", "response_status"];
-        if sources.iter().filter(|name| fields.get(name).is_some()).count() != 1 {
+        let is_there = |name: &&&str| node.get(name).is_some_and(|node| !node.is_null());
+        if sources.iter().filter(is_there).count() != 1 {
             let expected = sources.join(", ");
             report.add(&node.at, format!("expected exactly one source of the cost: {expected}"));
             return None;
         }
-        let status = |item: &YamlNode| text(item, "a status such as 401 or 5xx", report);
-        let statuses = fields.get("response_status").map(one_or_many);
-        Some(Self::From(FileCostFields {
-            response_status: statuses.map(|items| items.iter().filter_map(status).collect()),
-            attribute: fields.text("attribute", report),
-            response_header: fields.text("response_header", report),
-            default: fields.text("default", report),
-            min: fields.text("min", report),
-        }))
+        Some(Self::From(fields))
     }
 }
 
-impl FileCostFields {
-    pub(crate) const FIELDS: &'static [&'static str] =
-        &["attribute", "response_header", "response_status", "default", "min"];
-}
+impl FileValue for SourceValue<FilePrecision> {
+    type Shape = FilePrecision;
 
-impl FileDeniedResponse {
-    pub(crate) const FIELDS: &'static [&'static str] =
-        &["status", "body", "content_type", "headers"];
-
-    pub(super) fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
-        let fields = YamlFields::of(node, "a response to denied callers", Self::FIELDS, report)?;
-        Some(Self {
-            headers: fields.get("headers").map(|node| field_list(node, report)).unwrap_or_default(),
-            status: fields.text("status", report),
-            body: fields.text("body", report),
-            content_type: fields.text("content_type", report),
-        })
-    }
-}
-
-impl FilePrecision {
-    pub(super) fn read(
-        node: &YamlNode,
-        report: &mut ProblemReport<'_>,
-    ) -> Option<SourceValue<Self>> {
-        let at = node.at.clone();
-        if let YamlValue::Text(name) = &node.value {
-            return Some(SourceValue::new(at, Self::Name(name.clone())));
-        }
-        let expected = "exact, cached_deny, or";
-        let fields = YamlFields::of(node, expected, &["leased"], report)?;
-        let leased = fields.required("leased", "{ max_over: 5% }", report)?;
-        let fields = YamlFields::of(leased, "leased", &["max_over"], report)?;
-        let Some(max_over) = fields.get("max_over") else {
-            unexpected(leased, "{ max_over: 5% }", report);
-            return None;
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        let precision = match &node.value {
+            YamlValue::Text(name) => FilePrecision::Name(name.clone()),
+            _ => {
+                let fields = YamlFields::of(node, "exact, cached_deny, or", &["leased"], report)?;
+                let leased = fields.required("leased", "{ max_over: 5% }", report)?;
+                let leased = FileLease::read(leased, report)?.max_over;
+                FilePrecision::Leased { leased }
+            }
         };
-        let leased = text(max_over, "a share such as 5%", report)?;
-        Some(SourceValue::new(at, Self::Leased { leased }))
+        Some(Self::new(node.at.clone(), precision))
     }
 }

@@ -1,6 +1,6 @@
 //! Reads RLaaS files: one algorithm and one quota for every user.
 
-use tidegate_core::Quota;
+use tidegate_core::{AlgorithmKind, Quota};
 
 use crate::compile::whole;
 use crate::file::{ConfigFile, FileKeyPart, FileLimit, FileLimitFields, FileLimitForm, FilePolicy};
@@ -79,27 +79,15 @@ fn policy(
     window: SourceValue<String>,
 ) -> FilePolicy {
     let here = |text: &str| SourceValue::new(at.clone(), text.to_owned());
-    let limit = FileLimitFields { quota, per: Some(window), algorithm: None, burst: None };
+    let limit = FileLimitFields { quota, per: Some(window), ..FileLimitFields::default() };
     FilePolicy {
         name: here("rlaas"),
-        condition: Vec::new(),
         key: vec![FileKeyPart::Name(here("userId"))],
         limits: Some(vec![FileLimit { at: at.clone(), form: FileLimitForm::Fields(limit) }]),
-        algorithm: Some(here(algorithm.ours)),
-        tiers: Vec::new(),
-        overrides: Vec::new(),
-        mode: None,
+        algorithm: Some(SourceValue::new(at.clone(), algorithm.ours)),
         count_denied: Some(SourceValue::new(at.clone(), algorithm.counts_denied)),
-        stagger: None,
-        block_for: None,
-        cost: None,
-        on_store_error: None,
-        store_deadline: None,
-        precision: None,
         key_format: Some(here(algorithm.key_format)),
-        on_denied: None,
-        max_wait: None,
-        denied: None,
+        ..FilePolicy::default()
     }
 }
 
@@ -107,7 +95,7 @@ fn policy(
 #[derive(Clone, Copy)]
 struct RlaasAlgorithm {
     theirs: &'static str,
-    ours: &'static str,
+    ours: AlgorithmKind,
     key_format: &'static str,
     counts_denied: bool,
 }
@@ -115,13 +103,13 @@ struct RlaasAlgorithm {
 const ALGORITHMS: &[RlaasAlgorithm] = &[
     RlaasAlgorithm {
         theirs: "fixed-window-algo",
-        ours: "fixed-window",
+        ours: AlgorithmKind::FixedWindow,
         key_format: "rlaas:rate_limit:{entity}:{window_index}",
         counts_denied: true,
     },
     RlaasAlgorithm {
         theirs: "sliding-window-algo",
-        ours: "sliding-log",
+        ours: AlgorithmKind::SlidingLog,
         key_format: "rlaas:rate_limit:{entity}",
         counts_denied: false,
     },

@@ -20,6 +20,7 @@ pub use upstream::{
 use crate::Attributes;
 use crate::RequestRules;
 use crate::attributes::PlanAttributes;
+use crate::file::file_choice;
 use crate::matcher::MatchCondition;
 
 /// The compiled configuration of a gateway: where requests go, and how they are changed.
@@ -132,32 +133,18 @@ pub struct JwtPlan {
     pub max_age: Option<Span>,
 }
 
-/// A way to sign a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum JwtAlgorithm {
-    /// HMAC with SHA-256.
-    Hs256,
-    /// RSASSA-PKCS1-v1_5 with SHA-256.
-    Rs256,
-    /// ECDSA on P-256 with SHA-256.
-    Es256,
-    /// Ed25519.
-    EdDsa,
-}
-
-impl JwtAlgorithm {
-    /// All variants.
-    pub const ALL: &'static [Self] = &[Self::Hs256, Self::Rs256, Self::Es256, Self::EdDsa];
-
-    /// The name in tokens and in configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hs256 => "HS256",
-            Self::Rs256 => "RS256",
-            Self::Es256 => "ES256",
-            Self::EdDsa => "EdDSA",
-        }
+file_choice! {
+    /// A way to sign a token.
+    #[non_exhaustive]
+    pub enum JwtAlgorithm("signature", "JwtAlgorithmName", "The signature algorithms.") {
+        /// HMAC with SHA-256.
+        Hs256 = "HS256",
+        /// RSASSA-PKCS1-v1_5 with SHA-256.
+        Rs256 = "RS256",
+        /// ECDSA on P-256 with SHA-256.
+        Es256 = "ES256",
+        /// Ed25519.
+        EdDsa = "EdDSA",
     }
 }
 

@@ -59,7 +59,7 @@ impl YamlNode {
 }
 
 /// A value together with its place in the source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceValue<T> {
     pub(crate) at: ByteRange,
     pub(crate) value: T,

@@ -1,6 +1,6 @@
 //! Compiles header rules, secrets, paths of files, and names that appear in logs.
 
-use crate::file::{FileHeader, FileHeaderRule, FileHeaderRules, FileSecret};
+use crate::file::{FileHeader, FileHeaderRule, FileHeaderRules, FileSecret, SecretPlace};
 use crate::gateway::{HeaderRules, MAX_VALUE, SecretText, is_field_value};
 use crate::problem::{ProblemReport, brief};
 use crate::yaml::SourceValue;
@@ -40,8 +40,11 @@ pub(crate) fn secret_place(
 ) -> Option<SecretText> {
     match value {
         FileSecret::Text(text) => Some(SecretText::Text(text.value.clone())),
-        FileSecret::File(file) => path(file, report).map(|path| SecretText::File(path.into())),
-        FileSecret::Env(name) => {
+        FileSecret::Place(SecretPlace { file: Some(file), .. }) => {
+            path(file, report).map(|path| SecretText::File(path.into()))
+        }
+        FileSecret::Place(SecretPlace { env, .. }) => {
+            let name = env.as_ref()?;
             let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let is_name = (1..=MAX_LABEL).contains(&name.value.len());
             if !is_name || !name.value.chars().all(is_part) {

@@ -29,13 +29,14 @@ pub(crate) fn compile(
 }
 
 fn compile_gateway(
-    file: &FileGateway,
+    file: &SourceValue<FileGateway>,
     compiler: &mut PolicyCompiler,
     report: &mut ProblemReport<'_>,
 ) -> Option<GatewayPlan> {
+    let (at, file) = (&file.at, &file.value);
     let upstreams = upstream::compile(file, report);
     if upstreams.is_empty() && report.is_clean() {
-        report.add(&file.at, "no service: expected at least one in \"upstreams\"");
+        report.add(at, "no service: expected at least one in \"upstreams\"");
     }
     let (routes, known) = routes(file, &upstreams, compiler, report);
     let listen: Vec<_> = file.listen.iter().filter_map(|text| listen(text, report)).collect();
@@ -48,7 +49,7 @@ fn compile_gateway(
     } else if gateway.upstreams.len() > 1 {
         let count = gateway.upstreams.len();
         let expected = "expected \"routes\" that say which requests go to which service";
-        report.add(&file.at, format!("{count} services and no route: {expected}"));
+        report.add(at, format!("{count} services and no route: {expected}"));
     }
     gateway.request_headers = fields::rules(file.request_headers.as_ref(), report);
     gateway.response_headers = fields::rules(file.response_headers.as_ref(), report);
@@ -139,7 +140,9 @@ fn check_tokens(
     gateway: &GatewayPlan,
     report: &mut ProblemReport<'_>,
 ) {
-    if gateway.jwt.is_some() || file.gateway.as_ref().is_some_and(|gateway| gateway.jwt.is_some()) {
+    if gateway.jwt.is_some()
+        || file.gateway.as_ref().is_some_and(|gateway| gateway.value.jwt.is_some())
+    {
         return;
     }
     if let Some(claim) = used.iter().find(|name| name.starts_with("jwt:")) {

@@ -4,7 +4,7 @@ use tidegate_core::Span;
 
 use super::fields::{field_name, path};
 use crate::compile::choices;
-use crate::file::{FileAccessLog, FileApiKey, FileJwt};
+use crate::file::{FileAccessLog, FileApiKey, FileChoice, FileJwt, LogKeys};
 use crate::gateway::{AccessLogPlan, ApiKeyLocation, JwtAlgorithm, JwtPlan};
 use crate::problem::ProblemReport;
 use crate::yaml::SourceValue;
@@ -26,7 +26,7 @@ pub(super) fn jwt(file: &FileJwt, report: &mut ProblemReport<'_>) -> Option<JwtP
             report.add(&name.at, "\"none\" is not a signature: anyone could make such a token");
             return None;
         }
-        choices::choose(name, "signature", JwtAlgorithm::ALL, JwtAlgorithm::name, report)
+        JwtAlgorithm::named(name, report)
     };
     let algorithms = file.algorithms.iter().filter_map(&mut algorithm).collect();
     let leeway = file.leeway.as_ref().and_then(|text| choices::timeout(text, report));
@@ -52,15 +52,10 @@ pub(super) fn access_log(
         None => Some(1_000),
         Some(text) => choices::permille(text, 1..=1_000, report),
     };
-    let keys = [("hashed", false), ("plain", true)];
-    let shows_keys = match &file.keys {
-        None => false,
-        Some(name) => choices::choose(name, "choice", &keys, |choice| choice.0, report)?.1,
-    };
     let target = target?;
     Some(AccessLogPlan {
         file: (target != "-").then(|| target.into()),
         sample_permille: sample?,
-        shows_keys,
+        shows_keys: file.keys.as_ref().is_some_and(|keys| keys.value == LogKeys::Plain),
     })
 }

@@ -73,7 +73,7 @@ fn translate_rlaas(file: &ConfigFile) -> String {
         let mut text = PolicyText::new(&policy.name.value);
         text.limits = limits.collect();
         text.key = vec!["userId".to_owned()];
-        text.algorithm = policy.algorithm.as_ref().map(|name| name.value.clone());
+        text.algorithm = policy.algorithm.as_ref().map(|choice| choice.value.name().to_owned());
         text.counts_denied = policy.count_denied.as_ref().is_some_and(|flag| flag.value);
         text.key_format = policy.key_format.as_ref().map(|format| format.value.clone());
         writer.policy(&text);

@@ -1,0 +1,43 @@
+//! Values that may be secret, as they are written in the file.
+
+use schemars::JsonSchema;
+
+use super::{FileValue, file_table};
+use crate::problem::ProblemReport;
+use crate::yaml::{SourceValue, YamlNode, YamlValue};
+
+/// The schema of a value that may be secret.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(rename = "Secret", untagged)]
+pub(crate) enum FileSecret {
+    /// The value itself.
+    Text(SourceValue<String>),
+    /// Where to find the value: one of these.
+    Place(SecretPlace),
+}
+
+file_table! {
+    /// Where to find a secret: one of these.
+    pub(crate) struct SecretPlace("SecretPlace", "a value, or where to find it") {
+        /// In this file, which is read again when it changes.
+        file: Option<SourceValue<String>>,
+        /// In this environment variable.
+        env: Option<SourceValue<String>>,
+    }
+}
+
+impl FileValue for FileSecret {
+    type Shape = Self;
+
+    fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self> {
+        if let YamlValue::Text(value) = &node.value {
+            return Some(Self::Text(SourceValue::new(node.at.clone(), value.clone())));
+        }
+        let place = SecretPlace::read(node, report)?;
+        if place.file.is_some() == place.env.is_some() {
+            report.add(&node.at, "expected either file or env");
+            return None;
+        }
+        Some(Self::Place(place))
+    }
+}
