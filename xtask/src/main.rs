@@ -1,10 +1,14 @@
-//! Regenerates derived files: `cargo run -p xtask -- vectors`, `schema`, `openapi` or `protobuf`.
+//! Regenerates derived files: `cargo run -p xtask -- vectors`, `schema`, `openapi`, `protobuf` or
+//! `figures`.
 
 mod protobuf;
+
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use tidegate_conformance::vectors;
 use tidegate_core::AlgorithmKind;
+use xtask::figures;
 
 fn main() -> anyhow::Result<()> {
     match std::env::args().nth(1).as_deref() {
@@ -12,7 +16,8 @@ fn main() -> anyhow::Result<()> {
         Some("schema") => write(SCHEMA, &tidegate_policy::json_schema()),
         Some("openapi") => write(OPENAPI, &tidegate_wire::openapi()),
         Some("protobuf") => protobuf::write(),
-        task => bail!("{task:?}: expected vectors, schema, openapi or protobuf"),
+        Some("figures") => write_figures(),
+        task => bail!("{task:?}: expected vectors, schema, openapi, protobuf or figures"),
     }
 }
 
@@ -26,12 +31,20 @@ fn write_vectors() -> anyhow::Result<()> {
     Ok(())
 }
 
+fn write_figures() -> anyhow::Result<()> {
+    for document in figures::DOCUMENTS {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(document)).context(document)?;
+        write(document, &figures::update(ROOT.as_ref(), &text).context(document)?)?;
+    }
+    Ok(())
+}
+
 fn write(path: &str, text: &str) -> anyhow::Result<()> {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    std::fs::write(format!("{root}/{path}"), text).with_context(|| format!("writing {path}"))?;
+    std::fs::write(format!("{ROOT}/{path}"), text).with_context(|| format!("writing {path}"))?;
     println!("{path}");
     Ok(())
 }
 
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const SCHEMA: &str = "schema/policies.schema.json";
 const OPENAPI: &str = "schema/openapi.json";

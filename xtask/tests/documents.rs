@@ -92,22 +92,3 @@ fn the_readme_is_short() {
     let length = std::fs::metadata(root().join("README.md")).unwrap().len();
     assert!(length <= 14 * 1024, "README.md has {length} bytes: move some of it to docs");
 }
-
-/// One place has the figures; the README repeats a few of them.
-#[test]
-fn the_readme_repeats_figures_as_they_are_in_the_performance_page() {
-    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
-    let (readme, page) = (read("README.md"), read("docs/performance.md"));
-    let (_, section) = readme.split_once("\n## How fast it is\n").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let number = |word: &str| word.trim_end_matches(['.', ',', ';']).to_owned();
-    let is_figure = |word: &String| {
-        word.starts_with(|c: char| c.is_ascii_digit()) && word.chars().all(|c| !c.is_alphabetic())
-    };
-    let known: BTreeSet<_> = page.split_whitespace().map(number).collect();
-    let figures: Vec<_> = section.split_whitespace().map(number).filter(is_figure).collect();
-    assert!(figures.len() > 10, "{figures:?}");
-    for figure in figures {
-        assert!(known.contains(&figure), "{figure} is not in docs/performance.md");
-    }
-}

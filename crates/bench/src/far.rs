@@ -15,6 +15,7 @@ use tidegate_testkit::{Connection, Mode, Proxy, Redis};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
+use crate::figures::Figures;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 
@@ -26,13 +27,17 @@ pub(crate) struct Setting {
 }
 
 /// Measures at each of these round trips.
-pub(crate) fn measure(round_trips: &[Duration], setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn measure(
+    round_trips: &[Duration],
+    setting: &Setting,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
     let (redis, mut rows) = (Redis::start(), Vec::new());
     for round_trip in round_trips {
         let proxy = Proxy::start(redis.address());
         proxy.set_mode(Mode::Delay(*round_trip));
         let (mut results, pings) = at_a_distance(&proxy, setting)?;
-        rows.push(row(*round_trip, &mut results, &pings, setting.deadline));
+        rows.push(row(*round_trip, &mut results, &pings, setting.deadline, figures));
     }
     let header = [
         "round trip",
@@ -52,18 +57,18 @@ pub(crate) fn measure(round_trips: &[Duration], setting: &Setting) -> anyhow::Re
 
 /// The decisions of all callers: their latencies, and how many were made by the fallback.
 #[derive(Default)]
-struct Told {
+struct FarResults {
     millis: Vec<f64>,
     by_fallback: usize,
 }
 
-fn at_a_distance(proxy: &Proxy, setting: &Setting) -> anyhow::Result<(Told, Vec<f64>)> {
+fn at_a_distance(proxy: &Proxy, setting: &Setting) -> anyhow::Result<(FarResults, Vec<f64>)> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let pinging = scope.spawn(|| ping(proxy, &is_over));
         let workers: Vec<_> =
             (0..WORKERS).map(|number| scope.spawn(move || work(proxy, setting, number))).collect();
-        let mut all = Told::default();
+        let mut all = FarResults::default();
         let mut failed = None;
         for worker in workers {
             match worker.join().map_err(|_| anyhow::anyhow!("a worker panicked")) {
@@ -93,7 +98,7 @@ fn ping(proxy: &Proxy, is_over: &AtomicBool) -> anyhow::Result<Vec<f64>> {
 }
 
 /// A thread with its own connections, like a worker of a server.
-fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
+fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<FarResults> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let config: RedisConfig = proxy.url().parse()?;
@@ -115,7 +120,7 @@ fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
             let start = begin + pause * (caller * WORKERS + number) / (CALLERS * WORKERS);
             let end = begin + Duration::from_secs(1) * setting.seconds;
             callers.spawn(async move {
-                let (mut results, mut turn) = (Told::default(), start);
+                let (mut results, mut turn) = (FarResults::default(), start);
                 while turn < end {
                     sleep_until(turn.into()).await;
                     // A late caller skips turns instead of catching up in a burst.
@@ -130,7 +135,7 @@ fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
                 results
             });
         }
-        let mut all = Told::default();
+        let mut all = FarResults::default();
         while let Some(results) = callers.join_next().await {
             let results = results.context("a caller")?;
             all.millis.extend(results.millis);
@@ -140,14 +145,29 @@ fn work(proxy: &Proxy, setting: &Setting, number: u32) -> anyhow::Result<Told> {
     })
 }
 
-fn row(round_trip: Duration, results: &mut Told, pings: &[f64], deadline: Duration) -> Vec<String> {
+fn row(
+    round_trip: Duration,
+    results: &mut FarResults,
+    pings: &[f64],
+    deadline: Duration,
+    figures: &mut Figures,
+) -> Vec<String> {
     results.millis.sort_unstable_by(f64::total_cmp);
     let count = results.millis.len().max(1);
     let at = |part: f64| results.millis.get((count as f64 * part) as usize).copied().unwrap_or(0.0);
     let millis = |part| format!("{:.2} ms", at(part));
-    let share =
-        |part: usize, all: usize| format!("{:.3} %", 100.0 * part as f64 / all.max(1) as f64);
+    let percent = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
+    let share = |part, all| format!("{:.3} %", percent(part, all));
     let late = pings.iter().filter(|millis| **millis > deadline.as_secs_f64() * 1e3).count();
+    for (what, unit, value) in [
+        ("decisions", "decisions", count as f64),
+        ("without Redis", "%", percent(results.by_fallback, count)),
+        ("median", "ms", at(0.5)),
+        ("99 %", "ms", at(0.99)),
+        ("late pings", "%", percent(late, pings.len())),
+    ] {
+        figures.add(format!("{round_trip:?}, {what}"), unit, value, []);
+    }
     vec![
         format!("{round_trip:?}"),
         results.millis.len().to_string(),

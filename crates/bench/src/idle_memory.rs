@@ -15,10 +15,15 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use crate::figures::Figures;
 use crate::server_memory::resident;
 use crate::table;
 
-pub(crate) fn measure(program: &Path, connections: usize) -> anyhow::Result<()> {
+pub(crate) fn measure(
+    program: &Path,
+    connections: usize,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
     let check = r#"{"policy":"demo","key":"alice"}"#;
     let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-length:";
     let check = format!("{head} {}\r\n\r\n{check}", check.len());
@@ -37,7 +42,9 @@ pub(crate) fn measure(program: &Path, connections: usize) -> anyhow::Result<()> 
         ("gateway, HTTP/1", &gateway, "gateway on http://", get),
     ] {
         let mut row = vec![name.to_owned()];
-        for group in [GROUP, connections] {
+        for (group, id) in
+            [(GROUP, format!("idle, {name}")), (connections, format!("idle, {name}, all at once"))]
+        {
             let server = Server::start(program, arguments, place, connections)?;
             // The first connections allocate what all of them share.
             let first = clients(&server, request, connections / 20, group)?;
@@ -45,6 +52,7 @@ pub(crate) fn measure(program: &Path, connections: usize) -> anyhow::Result<()> 
             let others = clients(&server, request, connections, group)?;
             let after = resident(&server.child)?;
             let each = after.saturating_sub(before) as f64 / connections as f64;
+            figures.add(id, "kB", each / 1e3, []);
             row.push(format!("{each:.0}"));
             drop((first, others));
         }

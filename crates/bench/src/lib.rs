@@ -8,6 +8,7 @@
 
 mod contestant;
 mod far;
+mod figures;
 mod gateway;
 mod grpc;
 mod http;
@@ -26,15 +27,30 @@ mod table;
 mod tower;
 mod workload;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use anyhow::ensure;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::figures::{FOLDER, Figures};
 
 #[derive(Parser)]
 #[command(about, version)]
 struct Arguments {
     #[command(subcommand)]
     benchmark: Benchmark,
+    /// Writes the figures that documents cite, to docs/figures or to another folder. Afterwards,
+    /// `cargo run -p xtask -- figures` puts them into the documents.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = FOLDER
+    )]
+    record: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -154,7 +170,7 @@ enum Benchmark {
     Memory {
         /// The server, if it is elsewhere.
         #[arg(long, value_name = "FILE")]
-        server: Option<std::path::PathBuf>,
+        server: Option<PathBuf>,
         /// How many keys.
         #[arg(long, default_value_t = 1_000_000)]
         keys: u64,
@@ -176,39 +192,64 @@ enum Server {
 /// Counts the allocations of a closure.
 type Allocations = fn(&mut dyn FnMut()) -> u64;
 
-/// Runs the benchmark of the command line.
+/// Runs the benchmark of the command line, and records its figures if that was asked for.
 pub fn run(allocations: Allocations) -> anyhow::Result<()> {
-    match Arguments::parse().benchmark {
+    let matches = Arguments::command().get_matches();
+    let Arguments { benchmark, record } = Arguments::from_arg_matches(&matches)?;
+    let is_debug_build = cfg!(debug_assertions);
+    let is_for_documents = record.as_deref() == Some(FOLDER.as_ref());
+    ensure!(!(is_debug_build && is_for_documents), "a debug build has no figures to record");
+    let mut figures = Figures::default();
+    measure(benchmark, allocations, &mut figures)?;
+    match (record, matches.subcommand_name()) {
+        (Some(folder), Some(name)) => figures.write(name, &folder),
+        _ => Ok(()),
+    }
+}
+
+fn measure(
+    benchmark: Benchmark,
+    allocations: Allocations,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    match benchmark {
         Benchmark::InProcess { rounds, decisions, only } => {
             let workloads = only.as_deref().unwrap_or_default();
-            speed::allowed(rounds, decisions, workloads);
-            speed::denied(rounds, decisions, workloads);
+            speed::allowed(rounds, decisions, workloads, figures);
+            speed::denied(rounds, decisions, workloads, figures);
             if only.is_some() {
                 return Ok(());
             }
             speed::allocations(allocations);
-            memory::compare()
+            memory::compare(figures)
         }
-        Benchmark::Policy { rounds, requests } => policy::compare(rounds, requests, allocations),
-        Benchmark::Redis { rounds, decisions, only } => redis::compare(rounds, decisions, &only),
+        Benchmark::Policy { rounds, requests } => {
+            policy::compare(rounds, requests, allocations, figures)
+        }
+        Benchmark::Redis { rounds, decisions, only } => {
+            redis::compare(rounds, decisions, &only, figures)
+        }
         Benchmark::Far { round_trips, deadline, rate, seconds } => {
             let round_trips: Vec<_> = round_trips.into_iter().map(Duration::from_millis).collect();
             let deadline = Duration::from_millis(deadline);
-            far::measure(&round_trips, &far::Setting { deadline, rate: rate.max(1), seconds })
+            let setting = far::Setting { deadline, rate: rate.max(1), seconds };
+            far::measure(&round_trips, &setting, figures)
         }
         Benchmark::Resp { rounds, seconds, depth, only } => {
-            resp::compare(rounds, seconds, depth, &only)
+            resp::compare(rounds, seconds, depth, &only, figures)
         }
-        Benchmark::Http { rounds, seconds } => http::compare(rounds, seconds),
+        Benchmark::Http { rounds, seconds } => http::compare(rounds, seconds, figures),
         Benchmark::MemoryOf { contestant, keys } => memory::measure(&contestant, keys),
         Benchmark::Memory { server, keys, connections } => {
             let program = server_memory::program(server)?;
-            server_memory::measure(&program, keys)?;
-            idle_memory::measure(&program, connections)
+            server_memory::measure(&program, keys, figures)?;
+            idle_memory::measure(&program, connections, figures)
         }
-        Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls),
-        Benchmark::Tower { rounds, requests, only } => tower::compare(rounds, requests, &only),
-        Benchmark::Gateway { rounds, seconds } => gateway::compare(rounds, seconds),
+        Benchmark::Grpc { rounds, calls } => grpc::compare(rounds, calls, figures),
+        Benchmark::Tower { rounds, requests, only } => {
+            tower::compare(rounds, requests, &only, figures)
+        }
+        Benchmark::Gateway { rounds, seconds } => gateway::compare(rounds, seconds, figures),
     }
 }
 

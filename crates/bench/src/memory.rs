@@ -6,11 +6,12 @@ use std::process::Command;
 use anyhow::Context;
 
 use crate::contestant::{self, Setting};
+use crate::figures::Figures;
 use crate::table;
 
 const KEYS: usize = 1_000_000;
 
-pub(crate) fn compare() -> anyhow::Result<()> {
+pub(crate) fn compare(figures: &mut Figures) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for name in contestant::names() {
         let output = Command::new(std::env::current_exe()?)
@@ -18,6 +19,7 @@ pub(crate) fn compare() -> anyhow::Result<()> {
             .output()
             .with_context(|| format!("measuring {name}"))?;
         let bytes = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        figures.add(format!("{name}, bytes per key"), "bytes", bytes.parse()?, []);
         rows.push(vec![name.to_owned(), bytes]);
     }
     let header = ["resident bytes a key", "1M keys"].map(str::to_owned);

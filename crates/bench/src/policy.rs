@@ -7,6 +7,7 @@ use tidegate::config::PolicySource;
 use tidegate::{Cost, Plan};
 
 use crate::Allocations;
+use crate::figures::Figures;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 
@@ -15,6 +16,7 @@ pub(crate) fn compare(
     rounds: usize,
     requests: usize,
     allocations: Allocations,
+    figures: &mut Figures,
 ) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     let mut smallest = None;
@@ -41,6 +43,7 @@ pub(crate) fn compare(
         nanos.sort_by(f64::total_cmp);
         let median = nanos.get(nanos.len() / 2).copied().unwrap_or(f64::NAN);
         let base = *smallest.get_or_insert(median);
+        figures.add(format!("{policies} policies"), "µs", median / 1e3, []);
         let counted = allocations(&mut || ask());
         rows.push(vec![
             policies.to_string(),

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, anyhow, bail};
 
+use crate::figures::Figures;
 use crate::table;
 
 /// Requests that are sent before their answers are read.
@@ -25,9 +26,9 @@ pub(crate) fn program(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     })
 }
 
-pub(crate) fn measure(program: &Path, keys: u64) -> anyhow::Result<()> {
-    let rows: Vec<_> =
-        CONNECTIONS.iter().map(|it| row(program, keys, *it)).collect::<anyhow::Result<_>>()?;
+pub(crate) fn measure(program: &Path, keys: u64, figures: &mut Figures) -> anyhow::Result<()> {
+    let rows = CONNECTIONS.iter().map(|it| row(program, keys, *it, figures));
+    let rows = rows.collect::<anyhow::Result<Vec<_>>>()?;
     let header =
         ["whole server", "empty", &format!("{keys} keys"), "bytes a key"].map(str::to_owned);
     table::print("Memory of the server, sliding-window", &header, &rows);
@@ -35,7 +36,12 @@ pub(crate) fn measure(program: &Path, keys: u64) -> anyhow::Result<()> {
 }
 
 /// Measures one server, whose keys come over this many connections.
-fn row(program: &Path, keys: u64, connections: u64) -> anyhow::Result<Vec<String>> {
+fn row(
+    program: &Path,
+    keys: u64,
+    connections: u64,
+    figures: &mut Figures,
+) -> anyhow::Result<Vec<String>> {
     let server = Server::start(program, keys)?;
     let mut clients = Vec::new();
     for _ in 0..connections {
@@ -60,6 +66,7 @@ fn row(program: &Path, keys: u64, connections: u64) -> anyhow::Result<Vec<String
     let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
     let s = if connections == 1 { "" } else { "s" };
     let name = format!("{connections} connection{s}");
+    figures.add(format!("{name}, bytes per key"), "bytes", a_key, []);
     Ok(vec![name, megabytes(empty), megabytes(full), format!("{a_key:.1}")])
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Allocations;
 use crate::contestant::{self, Contestant, FLOOR, PEER, Setting};
+use crate::figures::Figures;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 use crate::workload::{self, Spread, Workload};
@@ -13,32 +14,52 @@ const KEY_SETS: [(&str, usize, Spread); 3] = [
 ];
 
 /// Measures requests that are all allowed.
-pub(crate) fn allowed(rounds: usize, decisions: usize, only: &str) {
-    compare("Allowed, ns a decision", Setting::Generous, rounds, decisions, only);
+pub(crate) fn allowed(rounds: usize, decisions: usize, only: &str, figures: &mut Figures) {
+    let title = "Allowed, ns a decision";
+    compare(title, Setting::Generous, rounds, decisions, only, |name, workload, time, of_peer| {
+        let id = format!("{name}, {workload}");
+        figures.add(id, "ns", time, (name != PEER).then_some((PEER, of_peer)));
+    });
 }
 
 /// Measures requests that are all denied.
-pub(crate) fn denied(rounds: usize, decisions: usize, only: &str) {
-    compare("Denied, ns a decision", Setting::Strict, rounds, decisions, only);
+pub(crate) fn denied(rounds: usize, decisions: usize, only: &str, figures: &mut Figures) {
+    let title = "Denied, ns a decision";
+    compare(title, Setting::Strict, rounds, decisions, only, |name, workload, time, of_peer| {
+        if contestant::is_ours(name) {
+            let keys = workload.split(',').next().unwrap_or_default();
+            figures.add(format!("denied, {keys}"), "ns", time, [(PEER, of_peer)]);
+        }
+    });
 }
 
-fn compare(title: &str, setting: Setting, rounds: usize, decisions: usize, only: &str) {
+/// `record` gets a contestant, a workload, the time, and its ratio to the peer's.
+fn compare(
+    title: &str,
+    setting: Setting,
+    rounds: usize,
+    decisions: usize,
+    only: &str,
+    mut record: impl FnMut(&str, &str, f64, f64),
+) {
     let names = contestant::names();
     let mut header = vec!["ns (time / governor's, time / bare table's)".to_owned()];
     let mut rows: Vec<Vec<String>> = names.iter().map(|name| vec![(*name).to_owned()]).collect();
     for (name, keys, spread) in KEY_SETS.into_iter().filter(|(name, ..)| name.contains(only)) {
         for threads in [1, 2] {
             let workload = Workload::new(name, keys, spread, threads, decisions);
-            header.push(format!("{name}, {threads}T"));
+            let column = format!("{name}, {threads}T");
             let times = medians(&workload, &names, setting, rounds);
             let time_of = |wanted| {
                 let at = names.iter().position(|name| *name == wanted);
                 at.and_then(|at| times.get(at)).copied().unwrap_or(f64::NAN)
             };
             let (peer, floor) = (time_of(PEER), time_of(FLOOR));
-            for (row, time) in rows.iter_mut().zip(&times) {
+            for ((row, time), name) in rows.iter_mut().zip(&times).zip(&names) {
+                record(name, &column, *time, time / peer);
                 row.push(format!("{time:.0} ({:.2}, {:.2})", time / peer, time / floor));
             }
+            header.push(column);
         }
     }
     table::print(title, &header, &rows);

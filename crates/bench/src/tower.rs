@@ -15,6 +15,7 @@ use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
+use crate::figures::Figures;
 use crate::stopwatch::Stopwatch;
 use crate::table;
 
@@ -42,7 +43,12 @@ type Round = Box<dyn FnMut() -> f64>;
 
 /// Sends the same requests through the bare service and through each layer whose name contains
 /// `only`, in turn.
-pub(crate) fn compare(rounds: usize, requests: usize, only: &str) -> anyhow::Result<()> {
+pub(crate) fn compare(
+    rounds: usize,
+    requests: usize,
+    only: &str,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
     let mut contestants = vec![("no layer", round(Hello, requests))];
     contestants.extend(ours(requests)?.into_iter().chain(theirs(requests)?));
     contestants.retain(|(name, _)| *name == "no layer" || name.contains(only));
@@ -55,6 +61,7 @@ pub(crate) fn compare(rounds: usize, requests: usize, only: &str) -> anyhow::Res
     let medians: Vec<f64> = samples.into_iter().map(median).collect();
     let bare = medians.first().copied().unwrap_or_default();
     let rows = contestants.iter().zip(&medians).map(|((name, _), nanos)| {
+        figures.add(*name, "ns", nanos - bare, []);
         vec![(*name).to_owned(), format!("{nanos:.0}"), format!("{:.0}", nanos - bare)]
     });
     let header = ["", "ns a request", "of it the layer's"].map(str::to_owned);

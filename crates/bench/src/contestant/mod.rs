@@ -37,6 +37,11 @@ pub(crate) fn names() -> Vec<&'static str> {
     AlgorithmKind::ALL.iter().map(|kind| kind.name()).chain(peers).collect()
 }
 
+/// Whether a contestant is one of our algorithms.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name.parse::<AlgorithmKind>().is_ok()
+}
+
 /// Creates the contestant with one of [`names`].
 pub(crate) fn make(name: &str, setting: Setting) -> Box<dyn Contestant> {
     match name {

@@ -13,6 +13,7 @@ use tidegate_testkit::Redis;
 
 use self::contender::Contender;
 use self::load::Measured;
+use crate::figures::Figures;
 use crate::table;
 
 pub(crate) use server::serve;
@@ -22,7 +23,7 @@ pub(crate) const OF_PROXIES: &str = "0";
 pub(crate) const OF_OTHERS: &str = "1";
 
 /// Measures all proxies in turn, so that other load on the machine affects all alike.
-pub(crate) fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
+pub(crate) fn compare(rounds: usize, seconds: u64, figures: &mut Figures) -> anyhow::Result<()> {
     let service = contender::service().context("nginx is not installed: run scripts/peers")?;
     let redis = Redis::start();
     contender::pin(redis.pid(), OF_OTHERS)?;
@@ -44,6 +45,9 @@ pub(crate) fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
         results.into_iter().map(load::median).collect::<Option<_>>().context("no round")?;
     let baseline = medians.first().copied().context("no contender")?;
     let row = |(contender, measured): (&Contender, &Measured)| {
+        let of_nginx = ("nginx", measured.a_second / baseline.a_second);
+        figures.add(contender.name, "per second", measured.a_second, [of_nginx]);
+        figures.add(format!("{}, p99", contender.name), "ms", measured.p99 / 1e3, []);
         vec![
             contender.name.to_owned(),
             format!("{:.0}", measured.a_second),
@@ -57,7 +61,7 @@ pub(crate) fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
     let rows: Vec<_> = contenders.iter().zip(&medians).map(row).collect();
     let title = "One core for the proxy, 64 connections";
     table::print(title, &header.map(str::to_owned), &rows);
-    half_load(&contenders, &baseline, rounds, seconds)
+    half_load(&contenders, &baseline, rounds, seconds, figures)
 }
 
 /// Measures the latency of all proxies at half of nginx's highest rate, when nothing is scarce.
@@ -66,6 +70,7 @@ fn half_load(
     baseline: &Measured,
     rounds: usize,
     seconds: u64,
+    figures: &mut Figures,
 ) -> anyhow::Result<()> {
     let rate = (baseline.a_second / 2.0) as u64;
     let mut rows = Vec::new();
@@ -79,6 +84,8 @@ fn half_load(
         all.sort_by(f64::total_cmp);
         let p99 = all.get(all.len() / 2).copied().context("no round")?;
         let baseline = *first.get_or_insert(p99);
+        let id = format!("{}, p99 at half load", contender.name);
+        figures.add(id, "ms", p99 / 1e3, [("nginx", p99 / baseline)]);
         rows.push(vec![
             contender.name.to_owned(),
             format!("{p99:.0}"),

@@ -15,6 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tidegate_testkit::Redis;
 
 use self::load::{Load, Measured};
+use crate::figures::Figures;
 use crate::median::{median, median_ratio};
 use crate::{running, table};
 
@@ -36,14 +37,14 @@ const SERVERS_CORE: usize = 0;
 const CLIENTS_CORE: usize = 1;
 
 /// Measures our server beside the bare one, and then our server with the counters in Redis.
-pub(crate) fn compare(rounds: usize, calls: u64) -> anyhow::Result<()> {
+pub(crate) fn compare(rounds: usize, calls: u64, figures: &mut Figures) -> anyhow::Result<()> {
     pin(CLIENTS_CORE);
-    in_memory(rounds, calls)?;
-    in_redis(rounds, calls)
+    in_memory(rounds, calls, figures)?;
+    in_redis(rounds, calls, figures)
 }
 
 /// Runs all workloads, with the counters in memory and the contestants in turn.
-fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
+fn in_memory(rounds: usize, calls: u64, figures: &mut Figures) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for (name, limit, keys) in WORKLOADS {
         eprintln!("{name} ...");
@@ -64,6 +65,8 @@ fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
         let denied = median(ours.iter().map(|it| it.denied)).context("a round")?;
         let expected = if limit == "denied" { 1.0 } else { 0.0 };
         ensure!((denied - expected).abs() < 1e-9, "{name}: {denied} are denied");
+        let a_second = median(ours.iter().map(|it| it.a_second)).context("a round")?;
+        figures.add("ShouldRateLimit", "per second", a_second, [("bare", of_bare(ours, bare)?)]);
         for (contestant, rounds) in CONTESTANTS.iter().zip([bare, ours]) {
             rows.push(row(&format!("{name}: {contestant}"), rounds, bare)?);
         }
@@ -78,7 +81,7 @@ fn in_memory(rounds: usize, calls: u64) -> anyhow::Result<()> {
 
 /// Measures our server alone with the counters in Redis. Redis runs on the load's core,
 /// not on the server's.
-fn in_redis(rounds: usize, calls: u64) -> anyhow::Result<()> {
+fn in_redis(rounds: usize, calls: u64, figures: &mut Figures) -> anyhow::Result<()> {
     let redis = Redis::start();
     let mut rows = Vec::new();
     for keys in [1, 100_000] {
@@ -87,6 +90,8 @@ fn in_redis(rounds: usize, calls: u64) -> anyhow::Result<()> {
         server.measure(keys, 20_000)?;
         let ours: Result<Vec<_>, _> = (0..rounds).map(|_| server.measure(keys, calls)).collect();
         let ours = ours?;
+        let cpu = median(ours.iter().map(|it| it.cpu)).context("a round")?;
+        figures.add("with Redis, server CPU", "µs", cpu, []);
         rows.push(row(&format!("allowed: {keys} keys"), &ours, &ours)?);
     }
     table::print("The same with Redis", &HEADER.map(str::to_owned), &rows);
@@ -100,8 +105,7 @@ const HEADER: [&str; 7] =
 
 /// A row of the table: the median of each figure, and the ratio to `bare`.
 fn row(name: &str, rounds: &[Measured], bare: &[Measured]) -> anyhow::Result<Vec<String>> {
-    let a_second = |rounds: &[Measured]| rounds.iter().map(|it| it.a_second).collect::<Vec<_>>();
-    let of_bare = median_ratio(a_second(rounds), a_second(bare)).context("a round")?;
+    let of_bare = of_bare(rounds, bare)?;
     let middle =
         |figure: fn(&Measured) -> f64| median(rounds.iter().map(figure)).context("a round");
     Ok(vec![
@@ -113,6 +117,12 @@ fn row(name: &str, rounds: &[Measured], bare: &[Measured]) -> anyhow::Result<Vec
         format!("{:.0}", middle(|one| one.p99)?),
         format!("{:.0}", middle(|one| one.p999)?),
     ])
+}
+
+/// The ratio of requests per second to the bare server's.
+fn of_bare(rounds: &[Measured], bare: &[Measured]) -> anyhow::Result<f64> {
+    let [ours, bare] = [rounds, bare].map(|rounds| rounds.iter().map(|it| it.a_second));
+    median_ratio(ours, bare).context("a round")
 }
 
 /// A server in its own process, which ends when this is dropped.

@@ -13,6 +13,7 @@ use anyhow::{Context, ensure};
 use tidegate_testkit::{Redis, peer};
 
 use self::load::Load;
+use crate::figures::Figures;
 use crate::load::{Measured, meet_all_keys, run};
 use crate::median::median;
 use crate::running::{LOADS_CORE, Running, pin_to};
@@ -48,7 +49,7 @@ const TRAFFIC: [Traffic; 4] = [
 ];
 
 /// Measures all traffic at each depth of pipelining, and then with Redis.
-pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
+pub(crate) fn compare(rounds: usize, seconds: f64, figures: &mut Figures) -> anyhow::Result<()> {
     pin_to(LOADS_CORE)?;
     let time = Duration::try_from_secs_f64(seconds)?;
     let throttlecrab = peer("throttlecrab-server");
@@ -61,10 +62,10 @@ pub(crate) fn compare(rounds: usize, seconds: f64) -> anyhow::Result<()> {
     }
     for depth in DEPTHS {
         let rows = in_turns(&servers, depth, rounds, time)?;
-        report::print(depth, &rows);
+        report::print(depth, &rows, figures);
     }
     drop(servers);
-    in_redis(rounds, time)
+    in_redis(rounds, time, figures)
 }
 
 fn start(throttlecrab: Option<&Path>) -> anyhow::Result<Vec<(Contestant, Running)>> {
@@ -110,7 +111,7 @@ fn in_turns(
 }
 
 /// What a decision costs the server when Redis keeps the counters, on the load's core.
-fn in_redis(rounds: usize, time: Duration) -> anyhow::Result<()> {
+fn in_redis(rounds: usize, time: Duration, figures: &mut Figures) -> anyhow::Result<()> {
     let redis = Redis::start();
     let server = server::start(&redis.url())?;
     let mut rows = Vec::new();
@@ -122,6 +123,7 @@ fn in_redis(rounds: usize, time: Duration) -> anyhow::Result<()> {
             let rounds: Result<Vec<_>, _> =
                 (0..rounds).map(|_| run(&server, &load, time)).collect();
             let measured = Measured::median(&rounds?).context("a round")?;
+            figures.add("with Redis, server CPU", "µs", measured.cpu, []);
             rows.push((format!("allowed, {name}, {depth} at a time"), measured));
         }
     }

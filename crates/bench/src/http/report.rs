@@ -1,6 +1,7 @@
 //! Prints the results of the HTTP benchmark beside its targets.
 
 use super::{Contestant, Traffic};
+use crate::figures::Figures;
 use crate::load::Measured;
 use crate::median::median_ratio;
 use crate::table;
@@ -14,7 +15,11 @@ const OF_THROTTLECRAB: f64 = 1.4;
 const CPU_WITH_REDIS: f64 = 18.0;
 
 /// A table for one depth of pipelining.
-pub(super) fn print(depth: usize, rows: &[(Traffic, Contestant, Vec<Measured>)]) {
+pub(super) fn print(
+    depth: usize,
+    rows: &[(Traffic, Contestant, Vec<Measured>)],
+    figures: &mut Figures,
+) {
     let a_second = |rounds: &[Measured]| rounds.iter().map(|it| it.a_second).collect::<Vec<_>>();
     let other = |traffic: &Traffic, wanted: Contestant| {
         let row = rows.iter().find(|(it, who, _)| it.name == traffic.name && *who == wanted);
@@ -23,12 +28,17 @@ pub(super) fn print(depth: usize, rows: &[(Traffic, Contestant, Vec<Measured>)])
     let line = |(traffic, contestant, rounds): &(Traffic, Contestant, Vec<Measured>)| {
         let of = |wanted| {
             let theirs = other(traffic, wanted);
-            let ratio = theirs.and_then(|theirs| median_ratio(a_second(rounds), theirs));
-            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+            theirs.and_then(|theirs| median_ratio(a_second(rounds), theirs))
         };
+        let of_peers = [of(Contestant::Bare), of(Contestant::Throttlecrab)];
+        let text = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |it| format!("{it:.2}"));
         let name = format!("{}: {}", traffic.name, contestant.name());
         let measured = Measured::median(rounds)?;
-        Some(row(name, &measured, [of(Contestant::Bare), of(Contestant::Throttlecrab)]))
+        let ratios = ["bare", "throttlecrab"].into_iter().zip(of_peers);
+        let ratios = ratios.filter_map(|(peer, ratio)| Some((peer, ratio?)));
+        let id = format!("{}, {depth} at a time", contestant.name());
+        figures.add(id, "per second", measured.a_second, ratios);
+        Some(row(name, &measured, of_peers.map(text)))
     };
     let lines: Vec<_> = rows.iter().filter_map(line).collect();
     let title = format!("POST /v1/check, 64 connections, {depth} at a time, a core each");

@@ -6,19 +6,23 @@ use tidegate::{AlgorithmKind, Cost, Limiter, RedisConfig, RedisStore};
 use tidegate_testkit::Redis;
 
 use super::wanted;
+use crate::figures::Figures;
 use crate::table;
 
 const KEYS: u64 = 1_000_000;
 const KEYS_WITH_A_LOG: u64 = 100_000;
 
 /// Bytes of `used_memory` per key: a million keys of each algorithm, and logs of ten entries.
-pub(super) fn compare(only: &str) -> anyhow::Result<()> {
+pub(super) fn compare(only: &str, figures: &mut Figures) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for kind in wanted(AlgorithmKind::ALL, "memory", only) {
-        rows.push(vec![kind.name().to_owned(), format!("{:.0}", measure(kind, KEYS, 1)?)]);
+        let bytes = measure(kind, KEYS, 1)?;
+        figures.add(format!("{kind}, bytes per key"), "bytes", bytes, []);
+        rows.push(vec![kind.name().to_owned(), format!("{bytes:.0}")]);
     }
     for kind in wanted(&[AlgorithmKind::SlidingLog], "10 entries, memory", only) {
         let log = measure(kind, KEYS_WITH_A_LOG, 10)?;
+        figures.add(format!("{kind}, 10 entries, bytes per key"), "bytes", log, []);
         rows.push(vec![format!("{kind}, 10 entries"), format!("{log:.0}")]);
     }
     table::print("Bytes a key in Redis", &["".to_owned(), "used_memory".to_owned()], &rows);

@@ -9,6 +9,7 @@ use tidegate::{AlgorithmKind, Precision};
 use tidegate_testkit::{Cluster, Redis};
 
 use self::callers::{AS_MANY, CALLERS, Load};
+use crate::figures::Figures;
 use crate::table;
 
 /// The results of one contestant.
@@ -31,12 +32,17 @@ fn warm_up(keys: u64, decisions: u64) -> u64 {
 }
 
 /// Runs every measurement whose name contains `only`, once in each round.
-pub(crate) fn compare(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
-    uniform(rounds, decisions, only)?;
-    hot_key(rounds, decisions, only)?;
-    over_the_limit(decisions, only)?;
-    on_a_cluster(decisions, only)?;
-    memory::compare(only)
+pub(crate) fn compare(
+    rounds: usize,
+    decisions: u64,
+    only: &str,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    uniform(rounds, decisions, only, figures)?;
+    hot_key(rounds, decisions, only, figures)?;
+    over_the_limit(decisions, only, figures)?;
+    on_a_cluster(decisions, only, figures)?;
+    memory::compare(only, figures)
 }
 
 /// The algorithms whose measurement was requested.
@@ -56,7 +62,7 @@ fn wanted<'a>(
 }
 
 /// Many keys: each algorithm beside its script.
-fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
+fn uniform(rounds: usize, decisions: u64, only: &str, figures: &mut Figures) -> anyhow::Result<()> {
     let redis = Redis::start();
     let mut rows = Vec::new();
     for kind in wanted(AlgorithmKind::ALL, "100,000 keys", only) {
@@ -69,7 +75,9 @@ fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
             let load = Load { kind, workers: 1, callers, keys: KEYS, decisions, precision, url };
             ours.push(callers::run(&load, || redis.cpu_micros())?);
         }
-        rows.push(row(kind.name(), &ours, &theirs)?);
+        let medians = Medians::new(&ours, &theirs)?;
+        medians.record(kind.name(), figures);
+        rows.push(medians.row(kind.name()));
     }
     table::print(
         "100,000 keys, 64 callers, beside the script by redis-benchmark -P 16",
@@ -80,7 +88,7 @@ fn uniform(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
 }
 
 /// One key that all callers use.
-fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
+fn hot_key(rounds: usize, decisions: u64, only: &str, figures: &mut Figures) -> anyhow::Result<()> {
     let redis = Redis::start();
     let kinds =
         [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket];
@@ -97,9 +105,11 @@ fn hot_key(rounds: usize, decisions: u64, only: &str) -> anyhow::Result<()> {
             }
         }
         for ((way, ..), ours) in WAYS.into_iter().zip(&ours) {
-            rows.push(row(&format!("{kind}, {way}"), ours, &theirs)?);
+            let medians = Medians::new(ours, &theirs)?;
+            medians.record(&format!("one key, {way}"), figures);
+            rows.push(medians.row(&format!("{kind}, {way}")));
         }
-        rows.push(floor(&redis, &theirs)?);
+        rows.push(floor(&redis, &theirs, figures)?);
     }
     table::print("One key", &HEADER.map(str::to_owned), &rows);
     Ok(())
@@ -115,9 +125,10 @@ const WAYS: [(&str, u64, u64, Precision); 5] = [
 ];
 
 /// What exact decisions about one key cannot exceed: each caller waits for at least a round trip.
-fn floor(redis: &Redis, theirs: &[Result]) -> anyhow::Result<Vec<String>> {
+fn floor(redis: &Redis, theirs: &[Result], figures: &mut Figures) -> anyhow::Result<Vec<String>> {
     let most = CALLERS as f64 * scripts::round_trips(redis)?;
     let script = median(theirs.iter().map(|result| result.a_second))?;
+    figures.add("one key, a PING each, decisions", "per second", most, [(SCRIPT, most / script)]);
     let [most, ratio] = [format!("{most:.0}"), format!("{:.2}", most / script)];
     let nothing = || "-".to_owned();
     let name = "64 callers, a PING each".to_owned();
@@ -127,29 +138,59 @@ fn floor(redis: &Redis, theirs: &[Result]) -> anyhow::Result<Vec<String>> {
 const HEADER: [&str; 6] =
     ["", "Redis CPU, us", "script's", "ratio", "decisions/s", "of the script's"];
 
+/// What our ratios are compared with.
+const SCRIPT: &str = "script";
+
 /// Medians of all rounds. So are the ratios: each compares two consecutive runs, since the machine
 /// is not equally fast from one minute to the next.
-fn row(name: &str, ours: &[Result], theirs: &[Result]) -> anyhow::Result<Vec<String>> {
-    let ratio = |of: fn(&Result) -> f64| {
-        median(ours.iter().zip(theirs).map(|(ours, theirs)| of(ours) / of(theirs)))
-    };
-    let cpu = |results: &[Result]| median(results.iter().map(|result| result.cpu));
-    Ok(vec![
-        name.to_owned(),
-        format!("{:.2}", cpu(ours)?),
-        format!("{:.2}", cpu(theirs)?),
-        format!("{:.2}", ratio(|result| result.cpu)?),
-        format!("{:.0}", median(ours.iter().map(|result| result.a_second))?),
-        format!("{:.2}", ratio(|result| result.a_second)?),
-    ])
+struct Medians {
+    cpu: f64,
+    script_cpu: f64,
+    cpu_ratio: f64,
+    a_second: f64,
+    a_second_ratio: f64,
+}
+
+impl Medians {
+    fn new(ours: &[Result], theirs: &[Result]) -> anyhow::Result<Self> {
+        let ratio = |of: fn(&Result) -> f64| {
+            median(ours.iter().zip(theirs).map(|(ours, theirs)| of(ours) / of(theirs)))
+        };
+        let cpu = |results: &[Result]| median(results.iter().map(|result| result.cpu));
+        Ok(Self {
+            cpu: cpu(ours)?,
+            script_cpu: cpu(theirs)?,
+            cpu_ratio: ratio(|result| result.cpu)?,
+            a_second: median(ours.iter().map(|result| result.a_second))?,
+            a_second_ratio: ratio(|result| result.a_second)?,
+        })
+    }
+
+    fn record(&self, name: &str, figures: &mut Figures) {
+        figures.add(format!("{name}, Redis CPU"), "µs", self.cpu, [(SCRIPT, self.cpu_ratio)]);
+        let ratio = [(SCRIPT, self.a_second_ratio)];
+        figures.add(format!("{name}, decisions"), "per second", self.a_second, ratio);
+    }
+
+    fn row(&self, name: &str) -> Vec<String> {
+        vec![
+            name.to_owned(),
+            format!("{:.2}", self.cpu),
+            format!("{:.2}", self.script_cpu),
+            format!("{:.2}", self.cpu_ratio),
+            format!("{:.0}", self.a_second),
+            format!("{:.2}", self.a_second_ratio),
+        ]
+    }
 }
 
 /// Attackers: a hundred times what is allowed.
-fn over_the_limit(decisions: u64, only: &str) -> anyhow::Result<()> {
+fn over_the_limit(decisions: u64, only: &str, figures: &mut Figures) -> anyhow::Result<()> {
     let redis = Redis::start();
     let mut rows = Vec::new();
     for kind in wanted(AlgorithmKind::ALL, "over the limit", only) {
         let share = callers::share_that_reaches_redis(&redis, kind, decisions)?;
+        figures.add("over the limit, reach Redis", "%", 100.0 * share.asked, []);
         rows.push(vec![
             kind.name().to_owned(),
             format!("{:.1} %", 100.0 * share.denied),
@@ -162,7 +203,7 @@ fn over_the_limit(decisions: u64, only: &str) -> anyhow::Result<()> {
 }
 
 /// Where the keys of a call must share a slot.
-fn on_a_cluster(decisions: u64, only: &str) -> anyhow::Result<()> {
+fn on_a_cluster(decisions: u64, only: &str, figures: &mut Figures) -> anyhow::Result<()> {
     let mut kinds = wanted(AlgorithmKind::ALL, "Cluster", only).peekable();
     if kinds.peek().is_none() {
         return Ok(());
@@ -174,6 +215,8 @@ fn on_a_cluster(decisions: u64, only: &str) -> anyhow::Result<()> {
         let (callers, precision, url) = (CALLERS, EXACT, cluster.url());
         let load = Load { kind, workers: 1, callers, keys: KEYS, decisions, precision, url };
         let ours = callers::run(&load, cpu)?;
+        figures.add(format!("Cluster, {kind}, Redis CPU"), "µs", ours.cpu, []);
+        figures.add("Cluster, decisions", "per second", ours.a_second, []);
         rows.push(vec![
             kind.name().to_owned(),
             format!("{:.2}", ours.cpu),

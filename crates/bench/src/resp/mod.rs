@@ -15,6 +15,7 @@ use tidegate_testkit::peer;
 
 use self::load::Load;
 use self::server::Contestant;
+use crate::figures::Figures;
 use crate::load::{Measured, meet_all_keys, run};
 use crate::median::median_ratio;
 use crate::running::{LOADS_CORE, Running, pin_to};
@@ -73,6 +74,7 @@ pub(crate) fn compare(
     seconds: f64,
     depth: Option<usize>,
     only: &str,
+    figures: &mut Figures,
 ) -> anyhow::Result<()> {
     pin_to(LOADS_CORE)?;
     let time = Duration::try_from_secs_f64(seconds)?;
@@ -91,7 +93,9 @@ pub(crate) fn compare(
             }
         }
         let traffic = servers.iter().map(|(traffic, _)| *traffic);
-        print(depth, floor, traffic.zip(measured))?;
+        let measured: Vec<_> = traffic.zip(measured).collect();
+        record(depth, &floor, &measured, figures)?;
+        print(depth, &floor, &measured)?;
     }
     Ok(())
 }
@@ -120,14 +124,52 @@ impl Traffic {
     }
 }
 
+/// Records our commands, at each depth over all traffic, and by the number of keys.
+fn record(
+    depth: usize,
+    floor: &[Measured],
+    measured: &[(&Traffic, Vec<Measured>)],
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    let crab = measured.iter().find(|(it, _)| it.contestant == Contestant::Throttlecrab);
+    for (traffic, rounds) in measured {
+        let command = traffic.name.split(',').next().unwrap_or_default();
+        let median = Measured::median(rounds).context("a round")?;
+        let a_second =
+            |rounds: &[Measured]| rounds.iter().map(|it| it.a_second).collect::<Vec<_>>();
+        let of = |theirs: &[Measured]| median_ratio(a_second(rounds), a_second(theirs));
+        // throttlecrab was asked about one key only.
+        let of_crab = crab.filter(|_| traffic.keys == 1).and_then(|(_, theirs)| of(theirs));
+        let ratios = [("bare", of(floor)), ("throttlecrab", of_crab)];
+        let ratios = || ratios.into_iter().filter_map(|(peer, ratio)| Some((peer, ratio?)));
+        let id = format!("{command}, {depth} at a time");
+        match traffic.contestant {
+            Contestant::Ours => {
+                figures.add(&id, "per second", median.a_second, ratios());
+                let keys = traffic.name.rsplit(", ").next().unwrap_or_default();
+                let id = format!("{id}, {keys}");
+                figures.add(id, "per second", median.a_second, ratios());
+            }
+            Contestant::Bare => {
+                let cpu = |rounds: &[Measured]| rounds.iter().map(|it| it.cpu).collect::<Vec<_>>();
+                let of_ping = median_ratio(cpu(rounds), cpu(floor)).context("a round")?;
+                let id = format!("bare server, CL.THROTTLE, {depth} at a time, server CPU");
+                figures.add(id, "µs", median.cpu, [("PING", of_ping)]);
+            }
+            Contestant::Throttlecrab => {}
+        }
+    }
+    Ok(())
+}
+
 fn print(
     depth: usize,
-    floor: Vec<Measured>,
-    measured: impl Iterator<Item = (&'static Traffic, Vec<Measured>)>,
+    floor: &[Measured],
+    measured: &[(&Traffic, Vec<Measured>)],
 ) -> anyhow::Result<()> {
-    let mut rows = vec![row("bare tokio server, PING", &floor, &floor)?];
+    let mut rows = vec![row("bare tokio server, PING", floor, floor)?];
     for (traffic, measured) in measured {
-        rows.push(row(traffic.name, &measured, &floor)?);
+        rows.push(row(traffic.name, measured, floor)?);
     }
     let header = [
         "",

@@ -1,0 +1,3 @@
+//! What tests of the workspace share with the tasks.
+
+pub mod figures;
