@@ -36,7 +36,7 @@ fn crates_of_others(feature: &str) -> usize {
 }
 
 #[test]
-fn no_crate_comes_along_unnoticed() {
+fn third_party_crates_stay_within_their_number() {
     for (feature, most) in MOST {
         let count = crates_of_others(feature);
         assert!(count <= *most, "{feature:?}: {count} third-party crates, expected at most {most}");

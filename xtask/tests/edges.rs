@@ -97,7 +97,7 @@ fn core_depends_on_nothing() {
 }
 
 #[test]
-fn nobody_knows_what_is_not_theirs_to_know() {
+fn crates_do_not_use_forbidden_dependencies() {
     let dependencies = dependencies();
     for (name, unknown) in FORBIDDEN {
         let uses = &dependencies[*name];

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_waits_are_said_as_people_say_them() {
+    fn long_waits_are_shown_in_large_units() {
         let limit = json!({
             "policy": "login", "algorithm": "fixed-window", "limit": 5, "remaining": 0,
             "window_ms": 86_400_000, "reset_after_ms": 3_899_100, "mode": "enforce",

@@ -69,7 +69,7 @@ fn the_exit_code_says_allowed_or_denied() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_an_error() {
+fn an_invalid_check_is_an_error() {
     let (_server, url) = server();
     let (code, said) = check(&url, &["--policy", "lgoin", "--key", "a"]);
     assert_eq!(code, Some(2));
@@ -86,7 +86,7 @@ fn what_cannot_be_asked_is_an_error() {
 }
 
 #[test]
-fn who_asks_is_said_once() {
+fn a_check_needs_a_caller_and_one_value_for_each_attribute() {
     let (code, said) = check("http://127.0.0.1:1", &[]);
     assert_eq!(code, Some(2));
     let expected = "no caller: expected --policy NAME and --key TEXT, or --attribute";
@@ -98,7 +98,7 @@ fn who_asks_is_said_once() {
 }
 
 #[test]
-fn another_listener_is_told_from_http() {
+fn a_listener_of_another_protocol_is_recognised() {
     let (_server, [http, grpc, resp]) = server_with_ports();
     let ask = ["--policy", "login", "--key", "a"];
     for url in [grpc, resp] {

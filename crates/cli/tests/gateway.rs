@@ -54,7 +54,7 @@ fn serve(arguments: &[&str]) -> (Daemon, u16) {
 }
 
 #[test]
-fn an_upstream_is_all_it_takes() {
+fn an_upstream_is_enough_to_start_the_gateway() {
     let upstream = format!("http://127.0.0.1:{}", service());
     let (daemon, port) = serve(&["--upstream", &upstream]);
     let said = format!("gateway on http://127.0.0.1:{port}");

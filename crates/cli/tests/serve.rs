@@ -31,7 +31,7 @@ fn it_answers_checks_and_stops_when_told() {
 }
 
 #[test]
-fn it_says_what_an_operator_asks() {
+fn the_start_message_answers_operators_questions() {
     let server = serve(&["--workers", "3", "--max-connections", "100", "--max-keys", "5000"]);
     let url = server.greeting[0].strip_prefix("listening on ").unwrap();
     let version = env!("CARGO_PKG_VERSION");
@@ -78,7 +78,7 @@ fn it_says_once_whose_new_keys_find_no_room() {
 }
 
 #[test]
-fn what_it_says_to_try_meets_a_policy_with_several_attributes() {
+fn the_suggested_command_works_for_a_policy_with_several_attributes() {
     let file = scratch("several.yaml");
     let text = "policies: [{ name: login, match: { path: /login }, key: [ip, path], limits: [5/m] },\n\
                 { name: api, key: [user, path], limits: [9/m] }]";
@@ -153,7 +153,7 @@ fn attack_21_secrets_that_can_be_guessed_are_refused() {
 }
 
 #[test]
-fn the_environment_is_heard_and_a_flag_is_heard_first() {
+fn a_flag_overrides_its_environment_variable() {
     let mut command = tidegate();
     command.arg("serve").envs([("TIDEGATE_HTTP", "127.0.0.1:0"), ("TIDEGATE_WORKERS", "1")]);
     let server = Server::start(&mut command);
@@ -177,7 +177,7 @@ fn every_flag_has_a_twin_in_the_environment() {
 }
 
 #[test]
-fn an_address_that_is_none_is_refused() {
+fn an_invalid_address_is_refused() {
     for address in ["nonsense", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:http", "unix:"] {
         let said = failure(&output(&["serve", "--http", address]));
         assert!(said.starts_with(&format!("tidegate: {address:?} is not an address")), "{said}");
@@ -251,7 +251,7 @@ fn a_unix_socket_is_served_and_cleaned_up() {
 }
 
 #[test]
-fn a_store_that_is_none_is_refused_with_all_that_there_are() {
+fn an_unknown_store_is_refused_with_a_list_of_stores() {
     for store in ["foo://x", "mem"] {
         let said = failure(&output(&["serve", "--http", "127.0.0.1:0", "--store", store]));
         assert!(said.contains(&format!("{store:?}")), "{said}");

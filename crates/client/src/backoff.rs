@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_at_least_what_backoff_would_be() {
+    fn the_extra_wait_is_spread_and_bounded() {
         let mut jitter = Jitter::seeded(7);
         let mut most = |spread, most| {
             (0..1_000).map(|_| jitter.extra_wait(spread, most).as_millis()).max().unwrap()

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_ignored() {
+    fn malformed_fields_are_ignored() {
         for field in [
             r#""open"#,
             "5;r=1",
@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_can_be_asked(field in "[ -~]{0,40}") {
+        fn no_input_panics(field in "[ -~]{0,40}") {
             let _ = parse(&field);
         }
     }

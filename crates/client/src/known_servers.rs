@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_ends_soonest_goes() {
+    fn the_server_whose_limits_end_first_is_forgotten() {
         let now = Instant::now();
         let mut servers = full_of_blocks(now);
         for n in 0..2 * SCAN_INTERVAL {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_which_nothing_is_known_goes_first() {
+    fn a_server_without_known_limits_is_forgotten_first() {
         let now = Instant::now();
         let mut servers = full_of_blocks(now);
         for n in 0..2 * SCAN_INTERVAL {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_a_call_holds_stays() {
+    fn a_server_in_use_is_not_forgotten() {
         let now = Instant::now();
         let mut servers = KnownServers::default();
         let calls: Vec<_> =

@@ -148,5 +148,4 @@ const MAX_LIMITS: usize = 16;
 const MAX_COURTESY_WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
-#[path = "pacer_tests.rs"]
 mod tests;

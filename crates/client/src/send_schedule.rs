@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_apart_and_a_free_one_is_taken() {
+    fn turns_are_spaced_and_a_free_turn_is_reused() {
         let (mut schedule, now) = (SendSchedule::default(), Instant::now());
         assert_eq!(schedule.first_free(now, GAP), now);
         schedule.begin_send(None, now);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_is_not_waited_for() {
+    fn a_call_that_is_dropped_frees_its_turn() {
         let (mut schedule, now) = (SendSchedule::default(), Instant::now());
         schedule.reserve(now);
         schedule.reserve(now);

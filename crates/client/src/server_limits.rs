@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wait_is_no_advice() {
+    fn a_retry_after_of_zero_is_ignored() {
         assert_eq!(wait(&[("retry-after", "0")]), None);
         assert_eq!(wait(&[("ratelimit", r#""a";r=0;t=0"#)]), None);
         // A past date, by the server's clock and by the local one.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn all_limits_are_heard_and_the_tightest_is_last() {
+    fn all_limits_are_read_and_the_tightest_comes_last() {
         let parsed = parsed(
             200,
             &[
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_knows_nothing_of_limits() {
+    fn fields_of_a_cached_response_are_ignored() {
         let limit = ("ratelimit", r#""a";r=0;t=7"#);
         assert_eq!(parsed(200, &[limit, ("age", "5")]).limits, []);
         assert_eq!(parsed(200, &[limit, ("age", "0")]).limits.len(), 1);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn other_units_than_requests_are_not_ours() {
+    fn limits_in_other_units_than_requests_are_ignored() {
         let policy = ("ratelimit-policy", r#""a";q=100;qu="content-bytes""#);
         assert_eq!(parsed(200, &[policy, ("ratelimit", r#""a";r=0;t=7"#)]).limits, []);
     }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_count_and_what_was_only_asked_does_not() {
+    fn sent_calls_count_and_intended_calls_do_not() {
         let (mut recent, now) = (AcceptanceWindow::default(), Instant::now());
         let (rule, mut jitter) = (AdaptiveThrottle::default(), Jitter::seeded(7));
         for _ in 0..100 {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_refuses_is_left_alone_until_the_window_is_over() {
+    fn a_server_that_refuses_is_throttled_until_the_window_ends() {
         let (mut recent, now) = (AcceptanceWindow::default(), Instant::now());
         let refused = refused_of(&mut recent, now, 1_000, false);
         assert!(refused > 970, "{refused}");

@@ -42,7 +42,7 @@ async fn all(client: &Client, calls: u32) -> Vec<Answer> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_connection_hears_what_others_were_told() {
+async fn a_call_that_waits_for_a_connection_learns_of_refusals_of_others() {
     let server = Server::new([line(429, &[("retry-after", "60")]), line(200, &[])]);
     let client = one_at_a_time(&server, &PoliteLayer::new().seed(7));
     let answers = all(&client, 5).await;
@@ -64,7 +64,7 @@ async fn nobody_holds_a_connection_while_it_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_connection_gives_up_what_takes_too_long() {
+async fn a_call_that_waits_for_a_connection_gives_up_when_the_wait_is_too_long() {
     let server = Server::new([line(429, &[("retry-after", "600")]), line(200, &[])]);
     let client = one_at_a_time(&server, &PoliteLayer::new().seed(7));
     let answers = all(&client, 5).await;

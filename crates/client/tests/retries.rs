@@ -21,7 +21,7 @@ const fn seconds(n: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_minute_is_waited_for_and_time_is_left_to_come_back_apart() {
+async fn a_wait_of_a_minute_is_spread_by_jitter() {
     let refused_once = || [line(429, &[("retry-after", "60")]), line(200, &[])];
     let server = Server::new(refused_once());
     let client = server.client(PoliteLayer::new().max_wait(seconds(60)));
@@ -40,7 +40,7 @@ async fn a_minute_is_waited_for_and_time_is_left_to_come_back_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_says_what_was_told_and_no_more() {
+async fn an_error_shows_the_servers_advice_only() {
     let server = Server::new([line(429, &[("retry-after", "3600")])]);
     let client = server.client(PoliteLayer::new());
     assert_eq!(client.get().await, Ok(429));

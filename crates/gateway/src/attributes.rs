@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_twice_is_refused() {
+    fn a_repeated_value_is_refused() {
         assert!(find("header:x-user", &[("x-user", "1"), ("x-user", "2")], "").is_err());
         assert!(find("query:user", &[], "user=1&user=2").is_err());
         assert!(find("query:user", &[], "user=1&%75ser=1").is_err());

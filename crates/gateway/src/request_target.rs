@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_host() {
+    fn a_request_has_exactly_one_host() {
         let host = |target: &str, hosts: &[&str]| {
             let parts = parts(target, hosts);
             let read = RequestTarget::read(&parts, &RequestRules::default());

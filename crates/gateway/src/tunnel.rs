@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_only_listens_is_not_cut_off() {
+    async fn a_side_that_only_reads_is_not_cut_off() {
         for is_push in [true, false] {
             let (client, service, task) = tunnel(SECOND * 2);
             let (mut speaker, mut listener) =
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silence_of_both_ends_it() {
+    async fn silence_of_both_sides_ends_a_tunnel() {
         let (mut client, mut service, task) = tunnel(SECOND * 2);
         sleep(SECOND).await;
         client.write_all(b"x").await.unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_reader_is_not_a_silent_one() {
+    async fn a_slow_reader_is_not_idle() {
         let (mut client, mut service, task) = tunnel(SECOND * 2);
         service.write_all(&[b'x'; 64]).await.unwrap();
         let writing = tokio::spawn(async move { service.write_all(&[b'x'; 512]).await });
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_one_has_said_all_the_other_may_still_answer() {
+    async fn after_one_side_has_closed_the_other_may_still_send() {
         let (mut client, mut service, task) = tunnel(SECOND * 2);
         client.shutdown().await.unwrap();
         assert_eq!(service.read(&mut [0]).await.unwrap(), 0);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nor_does_anybody_whose_patience_is_over() {
+    async fn a_request_that_gives_up_does_not_take_the_first_turn() {
         let (fixture, served) = (QueueFixture::new("enforce"), Arc::default());
         fixture.spawn_callers(29, &served).await;
         let impatient = tokio::spawn({
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_policy_that_only_watches_has_no_line() {
+    async fn a_shadow_policy_has_no_queue() {
         let (fixture, served) = (QueueFixture::new("shadow"), Arc::default());
         fixture.spawn_callers(2 * MAX_QUEUE, &served).await;
         tokio::task::yield_now().await;

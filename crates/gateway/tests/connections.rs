@@ -69,7 +69,7 @@ async fn has_ended(client: &mut Client) -> bool {
 }
 
 #[tokio::test]
-async fn whoever_has_been_silent_for_longest_makes_way() {
+async fn the_connection_that_has_been_idle_for_longest_is_evicted() {
     let echo = Echo::start().await;
     let front = front(&echo, 3).await;
     let mut busy = front.connect().await;
@@ -93,7 +93,7 @@ async fn whoever_has_been_silent_for_longest_makes_way() {
 }
 
 #[tokio::test]
-async fn when_all_are_busy_a_newcomer_waits_until_one_of_them_is_not() {
+async fn when_all_seats_are_busy_a_newcomer_waits() {
     let echo = Echo::start().await;
     let front = front(&echo, 1).await;
     let mut busy = front.connect().await;
@@ -113,7 +113,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const GET: &[u8] = b"\0\0\x09\x01\x05\0\0\0\x01\x82\x86\x84\x01\x04test";
 
 #[tokio::test]
-async fn over_http2_it_is_told_what_was_answered() {
+async fn an_evicted_http2_client_is_told_the_last_answered_stream() {
     let echo = Echo::start().await;
     let front = front(&echo, 1).await;
     let mut first = front.connect().await;
@@ -131,7 +131,7 @@ fn newcomer(front: &Front) -> std::net::TcpStream {
 }
 
 #[tokio::test]
-async fn who_asks_as_it_has_to_make_way_is_answered() {
+async fn a_request_on_a_connection_that_is_being_evicted_is_answered() {
     let echo = Echo::start().await;
     let front = front(&echo, 1).await;
     let mut client = front.connect().await;
@@ -143,7 +143,7 @@ async fn who_asks_as_it_has_to_make_way_is_answered() {
 }
 
 #[tokio::test]
-async fn who_asks_over_http2_as_it_has_to_make_way_is_answered() {
+async fn a_request_over_http2_on_a_connection_that_is_being_evicted_is_answered() {
     let echo = Echo::start().await;
     let front = front(&echo, 1).await;
     let mut client = front.connect().await;

@@ -29,7 +29,7 @@ async fn only_failed_attempts_count() {
 }
 
 #[tokio::test]
-async fn so_many_failed_attempts_lock_out() {
+async fn too_many_failed_attempts_block_the_caller() {
     let echo = Echo::start().await;
     let policy = "[{ name: logins, key: [ip], limits: [2/second], algorithm: sliding-log, \
                   block_for: 1h, denied: { status: 403 }, cost: { response_status: [401] } }]";
@@ -64,7 +64,7 @@ async fn the_service_says_what_a_request_has_cost() {
 }
 
 #[tokio::test]
-async fn what_is_taken_afterwards_is_no_decision() {
+async fn a_charge_after_the_response_is_not_counted_as_a_decision() {
     let echo = Echo::start().await;
     let policy = "[{ name: tokens, key: [ip], limits: [100/minute], algorithm: sliding-log, \
                   cost: { response_header: x-tokens, default: 10 } }]";

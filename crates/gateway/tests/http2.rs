@@ -165,7 +165,7 @@ async fn attack_13_http2_is_refused_while_the_memory_for_waiting_data_is_used_up
 }
 
 #[tokio::test]
-async fn http2_goes_out_from_either() {
+async fn both_http_versions_can_be_forwarded_as_http2() {
     let echo = Echo::h2().await;
     let front = Front::start(&h2c(echo.address, GENEROUS)).await;
     let seen = front.get("/old?x").await.json();

@@ -10,7 +10,7 @@ use support::{Front, front, request, with};
 use tidegate::Span;
 
 #[tokio::test]
-async fn who_is_denied_never_reaches_the_service() {
+async fn a_denied_request_never_reaches_the_service() {
     let echo = Echo::start().await;
     let front = front(echo.address, "[{ name: two, key: [ip], limits: [2/minute] }]").await;
     for left in ["1", "0"] {
@@ -108,7 +108,7 @@ async fn addresses_cannot_be_made_up() {
 }
 
 #[tokio::test]
-async fn a_policy_has_words_of_its_own() {
+async fn a_policy_can_have_its_own_denial_message() {
     let echo = Echo::start().await;
     let policy = "[{ name: p, key: [ip], limits: [1/minute], denied: { status: 503, \
                   body: '<h1>Later</h1>', content_type: text/html, headers: { x-docs: /limits } } }]";
@@ -125,7 +125,7 @@ async fn a_policy_has_words_of_its_own() {
 }
 
 #[tokio::test]
-async fn every_request_is_somebodys_even_without_a_policy() {
+async fn a_request_that_no_policy_applies_to_passes_without_fields() {
     let echo = Echo::start().await;
     let front = front(echo.address, "[{ name: p, key: [user], limits: [1/minute] }]").await;
     let reply = front.get("/").await;

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_trusted_unless_said() {
+    fn no_proxy_is_trusted_by_default() {
         assert_eq!(of(&ClientIp::default(), "203.0.113.9", &["6.6.6.6"]), "203.0.113.9");
         assert_eq!(of(&ClientIp::behind_hops(0), "203.0.113.9", &["6.6.6.6"]), "203.0.113.9");
         assert_eq!(of(&ClientIp::default(), "::ffff:1.2.3.4", &[]), "1.2.3.4");

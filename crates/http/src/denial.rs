@@ -146,7 +146,7 @@ mod tests {
     fn a_denial_quotes_what_was_applied() {
         let text = "policies: [{ name: api, key: [user], limits: [10/minute] }]";
         let plan = Plan::compile(&Text::new("test", text).unwrap()).unwrap();
-        let owed = plan.charges(&[("user", "alice")], Cost::ONE);
+        let request_charges = plan.charges(&[("user", "alice")], Cost::ONE);
         let said = |source, limit| {
             let verdict = Verdict {
                 allowed: false,
@@ -155,11 +155,11 @@ mod tests {
                 retry_after: Some(Span::from_secs(9)),
                 reset_after: Span::from_secs(60),
             };
-            let decision = Decision::of_charges(owed.charges(), source, |verdicts| {
+            let decision = Decision::of_charges(request_charges.charges(), source, |verdicts| {
                 verdicts.push(verdict);
                 false
             });
-            detail(&RateLimitAnswer::of_charges(&owed, &decision))
+            detail(&RateLimitAnswer::of_charges(&request_charges, &decision))
         };
         assert_eq!(said(DecisionSource::Store, 10), "policy api allows 10/minute: try again in 9s");
         assert_eq!(

@@ -194,14 +194,14 @@ mod tests {
     fn described_by(store: &impl LocalStore, policy: &str, cost: u64) -> HeaderMap {
         let text = format!("policies: [{{ key: [], {policy} }}]");
         let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
-        let owed = plan.charges::<[(&str, &str)]>(&[], Cost::new(cost).unwrap());
-        let charges = owed.charges();
+        let request_charges = plan.charges::<[(&str, &str)]>(&[], Cost::new(cost).unwrap());
+        let charges = request_charges.charges();
         let decision =
             Decision::of_charges(charges, tidegate_limiter::DecisionSource::Store, |out| {
                 store.settle_now(charges, out)
             });
         let (answer, mut headers) =
-            (RateLimitAnswer::of_charges(&owed, &decision), HeaderMap::new());
+            (RateLimitAnswer::of_charges(&request_charges, &decision), HeaderMap::new());
         describe(&answer, &mut headers);
         assert_eq!(told(&answer), headers);
         headers
@@ -268,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_never_fits_is_not_invited_back() {
+    fn a_cost_that_never_fits_gets_no_retry_after() {
         let [_, state, retry] = fields("p", &["5/minute"], 6);
         assert_eq!(state.unwrap(), r#""p";r=5;t=0"#);
         assert_eq!(retry, None);
     }
 
     #[test]
-    fn without_a_limit_there_is_nothing_to_say() {
+    fn without_a_limit_there_are_no_fields() {
         let headers = described("name: a, limits: [1/s], mode: shadow", 1);
         assert!(headers.is_empty());
     }

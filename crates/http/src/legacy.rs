@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_limits_the_one_with_less_left_is_told() {
+    fn of_two_limits_the_one_with_less_remaining_is_shown() {
         let mut headers = HeaderMap::new();
         for (remaining, told) in [(5, "5"), (9, "5"), (3, "3")] {
             LegacyValues { limit: 10, remaining, reset: 1 }.insert_if_tighter(&mut headers);

@@ -40,7 +40,7 @@ fn of_two(a: u32, b: String) -> Result<String, Box<dyn std::error::Error>> {
 }
 
 #[test]
-fn any_error_that_a_denial_becomes_will_do() {
+fn a_denial_converts_into_any_error_type() {
     let call = |a| of_two(a, "x".to_owned());
     assert_eq!(call(1).unwrap(), "1x");
     call(1).unwrap();
@@ -240,6 +240,6 @@ fn ask_slowly() -> Result<(), Denied> {
 }
 
 #[test]
-fn limiters_are_replaceable() {
+fn tests_can_replace_the_limiter() {
     assert_eq!(ask_slowly().unwrap_err().decision().unwrap().reason(), DecisionReason::NoPolicy);
 }

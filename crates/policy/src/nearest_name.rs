@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_recognised_and_other_words_are_not() {
+    fn typing_errors_are_recognised_and_other_words_are_not() {
         let names = ["limits", "algorithm", "match", "mode", "token-bucket"];
         for (text, expected) in [
             ("limit", Some("limits")),

@@ -75,7 +75,7 @@ mod tests {
     use crate::KeyHasher;
 
     #[test]
-    fn parts_stay_apart() {
+    fn parts_of_a_key_are_kept_apart() {
         let hasher = KeyHasher::random();
         let print = |key: &OwnedKey| hasher.fingerprint(key);
         assert_ne!(print(&OwnedKey::of(&("a", "bc"))), print(&OwnedKey::of(&("ab", "c"))));

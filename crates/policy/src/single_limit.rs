@@ -104,7 +104,7 @@ policies:
 
     /// For every spelling of a key, and for keys with overrides.
     #[test]
-    fn the_key_alone_owes_what_the_request_does() {
+    fn a_key_alone_gives_the_same_charges_as_its_request() {
         let plan = plan();
         let keys = ["alice", "bob", "eve", "", "203.0.113.9", "2001:DB8::1", "/a/../b", "%2Fa"];
         for name in ["text", "shadow", "address", "path", "overridden"] {
@@ -124,7 +124,7 @@ policies:
     }
 
     #[test]
-    fn where_more_than_the_key_matters_there_is_none() {
+    fn a_policy_that_needs_more_than_its_key_has_no_single_limit() {
         let plan = plan();
         for name in ["both", "nobody", "off", "penalty", "priced", "tiers", "missing"] {
             assert!(SingleLimit::find(&plan, name).is_none(), "{name}");

@@ -69,8 +69,8 @@ fn overrides_have_names_where_the_store_shows_them() {
     let plan = plan(&format!("key_format: 'rl:{{entity}}:{{limit}}:{{window_start}}'\n{POLICIES}"));
     let (own, alice) = (rule(&plan, "7/minute"), [("user", "alice")]);
     let all = [descriptor(&alice, Some(&own)), descriptor(&alice, None)];
-    let owed = plan.descriptor_charges("edge", &all).charges.subset([0, 1]);
-    let named = owed.named_charges();
+    let request_charges = plan.descriptor_charges("edge", &all).charges.subset([0, 1]);
+    let named = request_charges.named_charges();
     let names = named.iter().map(|charge| (charge.entity(), charge.limit_name()));
     let expected = [("edge:user:alice", "override-1m"), ("alice", "per-user-1m")];
     assert_eq!(names.collect::<Vec<_>>(), expected.map(|(a, b)| (Some(a), Some(b))));
@@ -86,7 +86,8 @@ policies: [{ name: per-user, key: [user], limits: [5/minute] }]
 ";
     let plan = plan(text);
     let (own, alice) = (rule(&plan, "7/minute"), [("user", "alice")]);
-    let owed = plan.descriptor_charges("edge", &[descriptor(&alice, Some(&own))]).charges;
-    let named = owed.named_charges();
+    let request_charges =
+        plan.descriptor_charges("edge", &[descriptor(&alice, Some(&own))]).charges;
+    let named = request_charges.named_charges();
     assert_eq!((named[0].entity(), named[0].key_format()), (None, Some("")));
 }

@@ -26,8 +26,8 @@ impl Gate {
     }
 
     fn allows(&self, request: &[(&str, &str)]) -> bool {
-        let owed = self.plan.charges(request, Cost::ONE);
-        self.store.settle_now(owed.charges(), &mut Verdicts::new())
+        let request_charges = self.plan.charges(request, Cost::ONE);
+        self.store.settle_now(request_charges.charges(), &mut Verdicts::new())
     }
 
     /// The number of requests that pass before one is denied.

@@ -119,8 +119,8 @@ fn descriptors_count_by_all_of_their_values() {
 
 /// The quotas that apply to a request under the imported file.
 fn imported(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
-    let owed = plan.charges(request, Cost::ONE);
-    owed.charges().iter().map(|charge| charge.rule().limit.quota().to_string()).collect()
+    let request_charges = plan.charges(request, Cost::ONE);
+    request_charges.charges().iter().map(|charge| charge.rule().limit.quota().to_string()).collect()
 }
 
 /// The quotas that apply to a descriptor in a domain, and whether they are enforced.
@@ -195,9 +195,9 @@ fn rlaas_files_work_as_they_are() {
         let text =
             import(&PolicySource::new("application.yaml", file(algorithm)).unwrap()).unwrap();
         for plan in [theirs, plan(&text)] {
-            let owed = plan.charges(&[("userId", "42")], Cost::ONE);
-            assert_eq!(owed.charges()[0].rule().limit.to_string(), shown);
-            assert_eq!(owed.policy(0).unwrap().key_format().unwrap().as_str(), format);
+            let request_charges = plan.charges(&[("userId", "42")], Cost::ONE);
+            assert_eq!(request_charges.charges()[0].rule().limit.to_string(), shown);
+            assert_eq!(request_charges.policy(0).unwrap().key_format().unwrap().as_str(), format);
         }
     }
 }

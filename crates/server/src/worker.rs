@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_worker_knows_its_number_and_others_have_none() {
+    async fn workers_have_numbers_and_other_threads_have_none() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let work = |_| -> (WorkerRuntime, WorkerTask) {
             let seen = Arc::clone(&seen);

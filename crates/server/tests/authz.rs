@@ -74,7 +74,7 @@ async fn the_client_is_who_the_trusted_proxy_says() {
 }
 
 #[tokio::test]
-async fn nobody_is_trusted_unless_said() {
+async fn no_proxy_is_trusted_by_default() {
     let (_server, mut client) =
         client("policies: [{ name: a, key: [ip], limits: [1/minute] }]").await;
     for (chain, status) in [("203.0.113.9", 200), ("203.0.113.10", 429)] {

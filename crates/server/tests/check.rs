@@ -108,7 +108,7 @@ async fn a_cost_of_zero_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_cost_that_never_fits_is_not_invited_back() {
+async fn a_cost_that_never_fits_gets_no_retry_after() {
     let server = Server::start().await;
     let reply = server.check(r#"{"policy": "demo", "key": "alice", "cost": 11}"#).await;
     assert_eq!(reply.status, 429);

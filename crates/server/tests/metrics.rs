@@ -22,8 +22,8 @@ fn app<S: Store>(text: &str, store: S) -> Arc<App<S>> {
 /// Checks a user, and returns whether the request is allowed.
 async fn ask<S: Store>(app: &App<S>, user: &str, cost: u64) -> bool {
     let plan = app.limiter().plan();
-    let owed = plan.charges(&[("user", user)], Cost::new(cost).unwrap());
-    app.decide(&owed).await.is_allowed()
+    let request_charges = plan.charges(&[("user", user)], Cost::new(cost).unwrap());
+    app.decide(&request_charges).await.is_allowed()
 }
 
 /// The value of a sample, by its name and labels.
@@ -149,8 +149,8 @@ async fn a_store_that_fails_is_counted_and_so_is_who_stands_in() {
     let plan = app.limiter().plan();
     for kind in ["l", "o", "c"] {
         for _ in 0..2 {
-            let owed = plan.charges(&[("user", "alice"), ("kind", kind)], Cost::ONE);
-            let _ = app.decide(&owed).await;
+            let request_charges = plan.charges(&[("user", "alice"), ("kind", kind)], Cost::ONE);
+            let _ = app.decide(&request_charges).await;
         }
     }
     let page = app.metrics_page().await;
@@ -176,9 +176,9 @@ async fn each_policy_answers_for_itself_while_the_store_is_away() {
     let app = app(text, Away);
     let plan = app.limiter().plan();
     let ask = async |request: &[(&str, &str)]| {
-        let owed = plan.charges(request, Cost::ONE);
-        let decision = app.decide(&owed).await;
-        let answer = RateLimitAnswer::of_charges(&owed, &decision);
+        let request_charges = plan.charges(request, Cost::ONE);
+        let decision = app.decide(&request_charges).await;
+        let answer = RateLimitAnswer::of_charges(&request_charges, &decision);
         let said: Vec<bool> = answer.each_limit().map(|said| said.verdict.allowed).collect();
         (answer.policy().unwrap_or_default().to_owned(), answer.violated().join(" "), said)
     };

@@ -11,7 +11,7 @@ use tidegate_server::{App, ClientRights, ListenerConfig};
 const PATH: &str = "/v1/refund";
 
 #[tokio::test]
-async fn what_is_given_back_can_be_taken_again() {
+async fn a_refund_can_be_spent_again() {
     let server = Server::start().await;
     let mut client = server.connect().await;
     let all = r#"{"policy": "demo", "key": "alice", "cost": 10}"#;
@@ -47,7 +47,7 @@ async fn a_refund_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn a_list_is_no_refund() {
+async fn a_refund_of_a_list_is_refused() {
     let server = Server::start().await;
     let detail = server.connect().await.post(PATH, r#"["demo", "alice", null, 1]"#).await;
     assert!(detail.problem(400).starts_with("the body is ["), "{detail:?}");

@@ -50,10 +50,11 @@ impl Drop for Config {
 /// One decision: the version of the file that made it, if it was consistent.
 fn decide(app: &App, user: &str) -> String {
     let plan = app.limiter().plan();
-    let owed = plan.charges(&[("user", user), ("path", "/x")], Cost::ONE);
+    let request_charges = plan.charges(&[("user", user), ("path", "/x")], Cost::ONE);
     let mut verdicts = tidegate::Verdicts::new();
-    assert!(app.limiter().store().settle_now(owed.charges(), &mut verdicts));
-    let names: Vec<&str> = (0..2).map(|index| owed.policy(index).unwrap().name()).collect();
+    assert!(app.limiter().store().settle_now(request_charges.charges(), &mut verdicts));
+    let names: Vec<&str> =
+        (0..2).map(|index| request_charges.policy(index).unwrap().name()).collect();
     let version = names[0].strip_prefix('a').unwrap();
     assert_eq!(names[1].strip_prefix('b'), Some(version), "a mixture of two plans");
     let limit = format!("{}", 1_000_000_000 + version.parse::<u64>().unwrap());

@@ -141,7 +141,7 @@ async fn requests_are_answered_over_tls() {
 }
 
 #[tokio::test]
-async fn who_makes_way_is_told_that_this_is_the_end() {
+async fn an_evicted_client_gets_a_close_notify() {
     let authority = Authority::new();
     let tls = Arc::new(ListenerTls::load(authority.issue("one")).unwrap());
     let long = Duration::from_secs(600);
@@ -323,7 +323,7 @@ fn replace(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn who_talks_the_wrong_thing_is_sent_away() {
+async fn a_client_of_another_protocol_is_rejected() {
     let authority = Authority::new();
     let address = start(Arc::new(ListenerTls::load(authority.issue("one")).unwrap())).await;
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100], b"\x16\x03\x01\xff\xff"] {

@@ -31,10 +31,10 @@ use tonic::{Request, Response, Status};
 
 /// What a collector received. It refuses this many of the spans.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<ExportTraceServiceRequest>>>, i64);
+struct ReceivedTraces(Arc<Mutex<Vec<ExportTraceServiceRequest>>>, i64);
 
 #[tonic::async_trait]
-impl TraceService for Told {
+impl TraceService for ReceivedTraces {
     async fn export(
         &self,
         request: Request<ExportTraceServiceRequest>,
@@ -46,7 +46,7 @@ impl TraceService for Told {
     }
 }
 
-impl Told {
+impl ReceivedTraces {
     async fn listen(&self) -> TraceCollector {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -57,8 +57,8 @@ impl Told {
     }
 
     fn spans(&self) -> Vec<Span> {
-        let told = self.0.lock().unwrap();
-        let resources = told.iter().flat_map(|it| &it.resource_spans);
+        let received = self.0.lock().unwrap();
+        let resources = received.iter().flat_map(|it| &it.resource_spans);
         resources.flat_map(|it| &it.scope_spans).flat_map(|it| it.spans.clone()).collect()
     }
 }
@@ -148,12 +148,12 @@ fn is_allowed(span: &Span) -> Option<bool> {
 
 #[tokio::test]
 async fn a_check_is_a_part_of_what_its_caller_does() {
-    let (server, told) = (Traced::start(SamplingRatio::NONE).await, Told::default());
+    let (server, received) = (Traced::start(SamplingRatio::NONE).await, ReceivedTraces::default());
     for expected in [200, 200, 429] {
         assert_eq!(server.post("/v1/check", CALLER, ALICE).await, expected);
     }
-    let metrics = server.export(told.listen().await).await;
-    let spans = told.spans();
+    let metrics = server.export(received.listen().await).await;
+    let spans = received.spans();
     assert_eq!(spans.len(), 3, "{spans:?}");
     for (span, status) in spans.iter().zip([200, 200, 429]) {
         assert_eq!(span.name, "POST /v1/check");
@@ -171,15 +171,15 @@ async fn a_check_is_a_part_of_what_its_caller_does() {
         assert_eq!(span.status, None, "a denial is no failure");
     }
     assert_eq!(text(&spans[2], "tidegate.reason"), "limit_exceeded");
-    let requests = told.0.lock().unwrap().clone();
+    let requests = received.0.lock().unwrap().clone();
     let shown = format!("{requests:?}");
     assert!(shown.contains("limits") && !shown.contains("alice"), "{shown}");
     assert!(metrics.contains(r#"{result="exported"} 3"#), "{metrics}");
 }
 
 #[tokio::test]
-async fn every_door_is_traced_and_no_span_has_a_key() {
-    let (server, told) = (Traced::start(SamplingRatio::ALL).await, Told::default());
+async fn every_listener_is_traced_and_no_span_has_a_key() {
+    let (server, received) = (Traced::start(SamplingRatio::ALL).await, ReceivedTraces::default());
     let batch = format!(r#"{{"checks": [{ALICE}, {ALICE}, {ALICE}, {{}}]}}"#);
     assert_eq!(server.post("/v1/check/batch", "", &batch).await, 200);
     assert_eq!(server.post("/v1/check", "", r#"{"policy": "alice"}"#).await, 400);
@@ -192,9 +192,9 @@ async fn every_door_is_traced_and_no_span_has_a_key() {
     redis.drain().await;
     // These requests need no decision.
     Client::over(TcpStream::connect(server.http).await.unwrap()).get("/healthz").await;
-    server.export(told.listen().await).await;
+    server.export(received.listen().await).await;
 
-    let spans = told.spans();
+    let spans = received.spans();
     let named = |name: &str| {
         let mut found = spans.iter().filter(|span| span.name == name);
         let (first, second) = (found.next(), found.next());
@@ -215,7 +215,7 @@ async fn every_door_is_traced_and_no_span_has_a_key() {
     named("RL.PEEK");
     assert_eq!(said(named("CL.THROTTLE"), "tidegate.policy"), None);
     assert_eq!(spans.len(), 7, "{spans:?}");
-    let shown = format!("{:?}", told.0.lock().unwrap());
+    let shown = format!("{:?}", received.0.lock().unwrap());
     assert!(!shown.contains("alice") && !shown.contains("203.0.113.9"), "{shown}");
 }
 
@@ -240,19 +240,20 @@ async fn call(address: SocketAddr) {
 
 #[tokio::test]
 async fn a_caller_that_records_nothing_is_left_alone() {
-    let (server, told) = (Traced::start(SamplingRatio::ALL).await, Told::default());
+    let (server, received) = (Traced::start(SamplingRatio::ALL).await, ReceivedTraces::default());
     server.post("/v1/check", &CALLER.replace("-01", "-00"), ALICE).await;
-    server.export(told.listen().await).await;
-    assert_eq!(told.spans(), []);
+    server.export(received.listen().await).await;
+    assert_eq!(received.spans(), []);
 }
 
 #[tokio::test]
 async fn what_a_collector_does_not_take_is_counted() {
-    let (server, told) = (Traced::start(SamplingRatio::ALL).await, Told(Arc::default(), 1));
+    let (server, received) =
+        (Traced::start(SamplingRatio::ALL).await, ReceivedTraces(Arc::default(), 1));
     for _ in 0..3 {
         server.post("/v1/check", "", ALICE).await;
     }
-    let metrics = server.export(told.listen().await).await;
+    let metrics = server.export(received.listen().await).await;
     assert!(metrics.contains(r#"{result="exported"} 2"#), "{metrics}");
     assert!(metrics.contains(r#"{result="lost"} 1"#), "{metrics}");
 }
@@ -304,13 +305,13 @@ async fn a_collector_is_found_again() {
     while !app.metrics_page().await.contains(r#"spans_total{result="lost"} 1"#) {
         tokio::task::yield_now().await;
     }
-    let told = Told::default();
-    let service = TraceServiceServer::new(told.clone());
+    let received = ReceivedTraces::default();
+    let service = TraceServiceServer::new(received.clone());
     let serving = Server::builder().add_service(service);
     tokio::spawn(serving.serve_with_incoming(TcpIncoming::from(listener)));
     let mut client = Client::over(TcpStream::connect(http).await.unwrap());
     assert_eq!(client.check(ALICE).await.status, 200);
     drop(stop);
     soon(exporting).await.unwrap();
-    assert_eq!(told.spans().len(), 1);
+    assert_eq!(received.spans().len(), 1);
 }

@@ -155,7 +155,7 @@ fn packed_logs_are_unpacked_also_in_several_parts() {
 }
 
 #[test]
-fn what_is_no_log_is_refused_by_name() {
+fn a_file_that_is_not_a_log_is_refused_by_name() {
     for text in ["<html>\n<body>\n", "a,b,c\n1,2,3\n", "\u{1}\u{2}"] {
         let error = try_read(text.as_bytes(), LogReader::new(WANTED)).unwrap_err().to_string();
         assert!(error.contains("test.log: cannot tell the format from"), "{error}");

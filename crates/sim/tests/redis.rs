@@ -33,20 +33,20 @@ impl Store for InLogTime {
     }
 }
 
-struct RedisCourt {
+struct RedisReplayLimiter {
     runtime: Runtime,
     plan: Arc<Plan>,
     limiter: PlanLimiter<InLogTime>,
 }
 
-impl ReplayLimiter for RedisCourt {
+impl ReplayLimiter for RedisReplayLimiter {
     fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    fn decide(&self, owed: &RequestCharges<'_>, at: Timestamp) -> Decision {
+    fn decide(&self, request_charges: &RequestCharges<'_>, at: Timestamp) -> Decision {
         self.limiter.store().0.set_now(at);
-        self.runtime.block_on(self.limiter.decide(owed))
+        self.runtime.block_on(self.limiter.decide(request_charges))
     }
 }
 
@@ -71,7 +71,8 @@ fn a_log_gives_the_same_decisions_in_memory_and_in_redis() {
     let plan = || Plan::compile(&PolicySource::new("limits.yaml", POLICIES).unwrap()).unwrap();
     let memory = MemoryReplayLimiter::new(plan());
     let limiter = PlanLimiter::new(plan(), InLogTime(store));
-    let redis = RedisCourt { runtime: Runtime::new().unwrap(), plan: limiter.plan(), limiter };
+    let redis =
+        RedisReplayLimiter { runtime: Runtime::new().unwrap(), plan: limiter.plan(), limiter };
 
     let mut log = Vec::new();
     LogGenerator { lines: 12_000, seed: 11, format: LogLineFormat::Json }.write(&mut log).unwrap();
@@ -81,9 +82,9 @@ fn a_log_gives_the_same_decisions_in_memory_and_in_redis() {
     reader
         .read(vec![LogInput::bytes("access.log", log)], &WorkProgress::default(), |request| {
             let at = Timestamp::from_micros(START + (request.at.as_micros() - START) / 100);
-            let decide = |court: &dyn ReplayLimiter| {
-                let owed = court.plan().charges(request, Cost::ONE);
-                court.decide(&owed, at)
+            let decide = |limiter: &dyn ReplayLimiter| {
+                let request_charges = limiter.plan().charges(request, Cost::ONE);
+                limiter.decide(&request_charges, at)
             };
             let (one, other) = (decide(&memory), decide(&redis));
             assert_eq!(one, other, "line {} at {at:?}", request.line);

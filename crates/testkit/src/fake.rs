@@ -5,7 +5,7 @@ use std::io::{BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use crate::door::{Door, Register};
+use crate::accept_loop::{AcceptLoop, ConnectionRegister};
 use crate::resp::Reply;
 
 /// A server with scripted replies, for those that a real one sends too rarely: `LOADING`, `BUSY`,
@@ -23,7 +23,7 @@ use crate::resp::Reply;
 #[derive(Debug)]
 pub struct FakeRedis {
     shared: Arc<Shared>,
-    door: Door,
+    accept_loop: AcceptLoop,
 }
 
 /// The words of a command.
@@ -32,7 +32,7 @@ type Script = dyn Fn(&[Vec<u8>]) -> Option<Vec<u8>> + Send + Sync;
 
 struct Shared {
     script: Box<Script>,
-    streams: Register<TcpStream>,
+    streams: ConnectionRegister<TcpStream>,
     seen: Mutex<Vec<Words>>,
 }
 
@@ -45,11 +45,11 @@ impl FakeRedis {
     pub fn start(script: impl Fn(&[Vec<u8>]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
         let shared = Arc::new(Shared {
             script: Box::new(script),
-            streams: Register::new(),
+            streams: ConnectionRegister::new(),
             seen: Mutex::default(),
         });
         let served = Arc::clone(&shared);
-        Self { shared, door: Door::open(move |stream| served.serve(stream)) }
+        Self { shared, accept_loop: AcceptLoop::start(move |stream| served.serve(stream)) }
     }
 
     /// Where clients find it: `redis://127.0.0.1:6379`.
@@ -59,7 +59,7 @@ impl FakeRedis {
 
     /// Its address.
     pub fn address(&self) -> SocketAddr {
-        self.door.address()
+        self.accept_loop.address()
     }
 
     /// Its port.
@@ -92,7 +92,7 @@ fn shut_down(streams: &[Arc<TcpStream>]) {
 
 impl Shared {
     fn serve(&self, stream: TcpStream) {
-        if let Some(stream) = self.streams.admit(stream) {
+        if let Some(stream) = self.streams.register(stream) {
             self.answer_all(&stream);
         }
     }

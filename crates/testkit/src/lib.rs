@@ -20,8 +20,8 @@
 //! assert_eq!(redis.command(&["GET", "greeting"]), Reply::bulk("hello"));
 //! ```
 
+mod accept_loop;
 mod cluster;
-mod door;
 mod fake;
 mod fuzz;
 mod link;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::door::{Door, Register};
+use crate::accept_loop::{AcceptLoop, ConnectionRegister};
 use crate::link::{Link, Switch};
 use crate::process::{free_port, local};
 use crate::setup::RedisBuilder;
@@ -39,7 +39,7 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
-    door: Door,
+    accept_loop: AcceptLoop,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct Shared {
     /// Where new connections lead.
     upstream: Mutex<SocketAddr>,
     switch: Switch,
-    links: Register<Link>,
+    links: ConnectionRegister<Link>,
     connections: AtomicU64,
     bytes_up: AtomicU64,
 }
@@ -58,12 +58,12 @@ impl Proxy {
         let shared = Arc::new(Shared {
             upstream: Mutex::new(upstream),
             switch: Switch::new(),
-            links: Register::new(),
+            links: ConnectionRegister::new(),
             connections: AtomicU64::new(0),
             bytes_up: AtomicU64::new(0),
         });
         let served = Arc::clone(&shared);
-        Self { shared, door: Door::open(move |client| served.serve(client)) }
+        Self { shared, accept_loop: AcceptLoop::start(move |client| served.serve(client)) }
     }
 
     /// Configures a server that will be behind a proxy, and announces the proxy's address: `announce` is
@@ -80,7 +80,7 @@ impl Proxy {
 
     /// Where clients find it.
     pub fn address(&self) -> SocketAddr {
-        self.door.address()
+        self.accept_loop.address()
     }
 
     /// The port of [`address`](Self::address).
@@ -142,7 +142,7 @@ impl Shared {
         if self.switch.mode() == Mode::Refuse {
             return;
         }
-        if let Some(link) = self.links.admit(Link::new(client)) {
+        if let Some(link) = self.links.register(Link::new(client)) {
             let upstream = *self.upstream.lock().unwrap();
             link.run(upstream, &self.switch, &self.bytes_up);
         }

@@ -78,7 +78,7 @@ fn is_admitted(outcome: Result<(), Denied>) -> bool {
 }
 
 #[test]
-fn a_thread_that_stands_still_is_answered_by_the_store_wherever_it_is() {
+fn a_blocking_call_is_decided_by_the_store_on_any_thread() {
     let redis = Redis::start();
     let shared = store(&redis);
     attribute::use_store(Arc::clone(&shared)).unwrap();

@@ -207,7 +207,7 @@ async fn what_one_key_says_of_networks_holds_for_those_joined_with_it() {
 }
 
 #[tokio::test]
-async fn of_whom_nothing_is_known_share_a_counter() {
+async fn callers_without_a_key_share_a_counter() {
     let app = once(RequestKey::client_ip());
     let unknown = || Request::get("/").body(Body::empty()).unwrap();
     assert_eq!(statuses(&app, [unknown(), unknown(), get_from("::1")]).await, [200, 429, 200]);

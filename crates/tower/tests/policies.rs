@@ -102,7 +102,7 @@ policies: [{ name: a, key: [ip], limits: [1/day] }]";
 }
 
 #[tokio::test]
-async fn what_is_there_twice_is_refused() {
+async fn a_repeated_value_is_refused() {
     let text = "policies: [{ name: a, key: [api_key], limits: [1/day] }]";
     let request = |token: &str| {
         let mut request = get_from("::1");

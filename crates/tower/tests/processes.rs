@@ -70,7 +70,7 @@ async fn get(address: SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn the_sum_is_right() {
+async fn two_processes_together_admit_the_limit() {
     let redis = Redis::start();
     let servers = [Server::start(&redis), Server::start(&redis)];
     let mut tasks = tokio::task::JoinSet::new();

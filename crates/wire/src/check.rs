@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_absent() {
+    fn null_means_absent() {
         let body = r#"{"policy": null, "key": null, "attributes": null, "cost": null}"#;
         assert_eq!(request(body).unwrap(), CheckRequest::default());
         assert!(request(r#"{"attributes": {"user": null}}"#).is_ok());

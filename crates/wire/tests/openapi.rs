@@ -37,7 +37,7 @@ fn the_document_allows_what_the_documents_show() {
 }
 
 #[test]
-fn who_is_meant_is_said_in_one_form() {
+fn a_request_names_its_caller_in_exactly_one_form() {
     let document: Value = serde_json::from_str(&tidegate_wire::openapi()).unwrap();
     for name in ["CheckRequest", "RefundRequest"] {
         let schema = &document["components"]["schemas"][name];

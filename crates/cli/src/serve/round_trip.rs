@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_once_with_the_number_to_set_and_again_after_it_was_better() {
+    fn a_long_round_trip_is_reported_once_per_episode_with_the_deadline_to_set() {
         let mut warning = RoundTripWarning::default();
         assert!(observe_often(&mut warning, 300).is_empty());
         for _ in 0..2 {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_so_now_and_then_is_not_said() {
+    fn an_occasional_slow_round_trip_is_not_reported() {
         let (mut warning, tightest) =
             (RoundTripWarning::default(), Some(("api", Span::from_millis(10))));
         for n in 0..100 {

@@ -225,5 +225,4 @@ fn right(text: String) -> Cell<'static> {
 const NUMBERS: usize = 7 + 9 + 8 + 5 + 8 + 7 + 7;
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

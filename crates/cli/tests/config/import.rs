@@ -14,7 +14,7 @@ fn import_writes_a_file_that_validates() {
 }
 
 #[test]
-fn import_tells_what_is_switched_off_from_what_is_not() {
+fn import_lists_what_it_switched_off() {
     let scratch = Scratch::new();
     let limit = "unit: day, requests_per_unit: 3";
     let usual = format!("  - {{ key: a, rate_limit: {{ name: usual, {limit} }} }}\n");

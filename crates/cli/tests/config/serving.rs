@@ -138,7 +138,7 @@ fn a_swapped_link_is_noticed_as_kubernetes_does_it() {
 }
 
 #[test]
-fn a_hangup_is_no_end_and_says_again_what_is_wrong() {
+fn sighup_reloads_and_reports_problems_again() {
     let scratch = Scratch::new();
     let file = scratch.write("limits.yaml", ONE);
     let server = Server::start(&file);
@@ -158,7 +158,7 @@ fn a_hangup_is_no_end_and_says_again_what_is_wrong() {
 }
 
 #[test]
-fn an_rlaas_file_brings_its_door_along() {
+fn an_rlaas_file_enables_the_rlaas_endpoint() {
     let scratch = Scratch::new();
     let text =
         "rate-limiter:\n  use-algo: sliding-window-algo\n  max-requests: 2\n  window-size: 60\n";

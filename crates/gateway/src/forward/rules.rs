@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_has_the_last_word() {
+    fn the_rules_of_a_route_override_the_gateways() {
         let pair = |name: &str, value: &str| (name.to_owned(), SecretText::Text(value.to_owned()));
         let all = HeaderRules {
             remove: vec!["cookie".to_owned()],

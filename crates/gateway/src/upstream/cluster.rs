@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_rest_are_the_last_and_the_unwell_are_not_asked() {
+    fn resting_addresses_come_last_and_unhealthy_ones_get_no_request() {
         let cluster = cluster("{ urls: [http://h:1, http://h:2], health: { path: / } }");
         for _ in 0..3 {
             cluster.endpoints[0].record_failure(&UpstreamFailure::Closed);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_something_else_or_nothing_any_more_is_not_unwell() {
+    fn an_address_whose_health_check_changed_is_not_unhealthy() {
         for urls in ["http://h:1", "[http://h:1, http://h:2]"] {
             let fields = |rest: &str| upstream(&format!("{{ urls: {urls}, {rest} }}"));
             let checked = made(&fields("health: { path: /a }"), None);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tried_is_not_tried_again_while_there_is_another() {
+    fn a_retry_goes_to_another_address_if_there_is_one() {
         let cluster = cluster("[http://h:1, http://h:2]");
         let tried = [cluster.endpoints[0].number];
         for _ in 0..4 {

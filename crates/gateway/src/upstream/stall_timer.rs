@@ -54,7 +54,7 @@ mod tests {
     use std::future::poll_fn;
 
     #[tokio::test(start_paused = true)]
-    async fn it_lasts_from_the_last_move() {
+    async fn the_timer_runs_from_the_last_progress() {
         let (mut timer, start) = (StallTimer::default(), Instant::now());
         let second = Duration::from_secs(1);
         poll_fn(|cx| timer.poll_expired(second, cx)).await;

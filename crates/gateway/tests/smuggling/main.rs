@@ -63,7 +63,7 @@ fn witness(name: &str, fate: &Fate, heard: &[u8]) {
 
 /// The same requests in small portions: the result does not depend on where they are cut.
 #[tokio::test]
-async fn portions_change_nothing() {
+async fn the_way_a_request_is_split_changes_nothing() {
     let service = Recorder::start().await;
     let front = Front::to(service.address).await;
     for (name, request, fate) in CORPUS.iter().take(36) {

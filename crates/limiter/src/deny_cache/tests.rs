@@ -91,7 +91,7 @@ fn a_smaller_cost_or_another_limit_asks_the_store() {
 }
 
 #[test]
-fn whoever_takes_what_a_denial_left_makes_it_wait_longer() {
+fn an_admission_after_a_denial_lengthens_its_wait() {
     for kind in AlgorithmKind::ALL {
         let mut fixture = DenyCacheFixture::new();
         let rule = rule(*kind, "10/minute");
@@ -139,7 +139,7 @@ fn a_debt_that_another_limit_pays_back_is_not_reckoned_here() {
 }
 
 #[test]
-fn who_is_only_watched_by_now_is_not_denied() {
+fn a_limit_that_became_shadow_does_not_deny_from_the_cache() {
     let mut fixture = DenyCacheFixture::new();
     let enforced = rule(AlgorithmKind::FixedWindow, "1/hour");
     let watched = Rule { enforced: false, ..enforced };
@@ -182,7 +182,7 @@ fn what_is_given_back_is_seen_at_once_here_and_after_a_second_elsewhere() {
 }
 
 #[test]
-fn who_is_refunded_makes_nobody_elses_denial_forgotten() {
+fn a_refund_forgets_no_denial_of_another_key() {
     let mut fixture = DenyCacheFixture::new();
     let rule = rule(AlgorithmKind::FixedWindow, "1/hour");
     let other = Charge::new(Fingerprint::new(8, 10), Cost::ONE, &rule);

@@ -102,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_add_up_to_the_whole(
+        fn shares_add_up_to_the_limit(
             units in 0..1_000_000_000_000_000_u64,
             small in 0..40_u64,
             used in 0..40_u64,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_know_its_number_rounds_up() {
+    fn an_instance_without_a_number_rounds_its_share_up() {
         let part = InstanceShare::new(3).of(Fingerprint::new(5, 5));
         assert_eq!([0, 1, 3, 4].map(|units| part.of(units)), [0, 1, 1, 2]);
         // Zero instances count as one.

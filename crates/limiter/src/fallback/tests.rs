@@ -236,7 +236,7 @@ fn failures_now_and_then_do_not_add_up() {
 }
 
 #[test]
-fn what_the_store_said_is_never_too_much_to_go_on_from() {
+fn the_fallback_starts_from_the_last_state_of_the_store() {
     for kind in AlgorithmKind::ALL {
         let mut world = FallbackWorld::new(*kind, "100/day", 1);
         world.take(FallbackStep::Failed(51));

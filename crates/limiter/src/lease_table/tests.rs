@@ -142,7 +142,7 @@ fn only_one_takes_at_a_time_and_whoever_gives_up_is_waited_for() {
 }
 
 #[test]
-fn what_is_left_here_is_not_asked_for() {
+fn units_left_in_a_lease_are_not_requested_again() {
     let rule = rule(AlgorithmKind::FixedWindow, "1000/hour");
     let (leases, one) = (seen(&rule, 999), charge(&rule, 1));
     leases.request_lease(&one, BOUNDS, START).unwrap().record_paid(&given(4, 9), START);
@@ -160,7 +160,7 @@ fn what_is_left_here_is_not_asked_for() {
 }
 
 #[test]
-fn what_comes_too_late_is_not_spent() {
+fn units_that_arrive_too_late_are_not_spent() {
     let rule = rule(AlgorithmKind::FixedWindow, "1000/hour");
     let one = charge(&rule, 1);
     let leases = seen(&rule, 999);
@@ -188,7 +188,7 @@ fn a_key_is_remembered_for_a_second_though_its_bucket_is_full_again() {
 }
 
 #[test]
-fn what_is_small_rare_or_watched_is_not_leased() {
+fn small_rare_and_shadow_limits_are_not_leased() {
     let asks = |rule: &Rule, cost: u64, bounds: LeaseBounds| {
         let asking =
             seen(rule, 1_000).request_lease(&charge(rule, cost), bounds, START)?.amount().get();

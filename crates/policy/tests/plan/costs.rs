@@ -16,8 +16,8 @@ policies:
     let costs = |tokens: Option<&str>, cost: u64| -> Vec<u64> {
         let request: Vec<(&str, &str)> =
             tokens.map(|tokens| ("tokens", tokens)).into_iter().collect();
-        let owed = plan.charges(&request, Cost::new(cost).unwrap());
-        owed.charges().iter().map(|charge| charge.cost().get()).collect()
+        let request_charges = plan.charges(&request, Cost::new(cost).unwrap());
+        request_charges.charges().iter().map(|charge| charge.cost().get()).collect()
     };
     assert_eq!(costs(None, 1), [5, 7]);
     assert_eq!(costs(Some("3"), 2), [10, 6]);
@@ -31,7 +31,7 @@ policies:
 }
 
 #[test]
-fn what_is_unlimited_is_not_nobodys() {
+fn an_override_to_unlimited_is_reported_unless_another_policy_limits() {
     let plan = plan(
         "
 policies:
@@ -54,8 +54,8 @@ fn a_cost_that_is_no_number_is_named_unless_nobody_is_limited_by_it() {
         let plan = plan(&format!(
             "policies: [{{ name: a, key: [], cost: {{ attribute: tokens }}, {policy} }}]"
         ));
-        let owed = plan.charges(&[("tokens", tokens)], Cost::ONE);
-        owed.cost_fault().map(ToString::to_string)
+        let request_charges = plan.charges(&[("tokens", tokens)], Cost::ONE);
+        request_charges.cost_fault().map(ToString::to_string)
     };
     let expected = "expected a whole number from 0 to 1000000000000000";
     for nonsense in ["", "-1", "1.5", "NaN", "1000000000000001"] {

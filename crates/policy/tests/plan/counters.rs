@@ -53,7 +53,7 @@ fn policies_with_the_same_key_share_the_subject_and_no_counter() {
     let plan = plan(
         "policies: [{ name: a, key: [user], limits: [1/s] }, { name: b, key: [user], limits: [1/s] }]",
     );
-    let owed = plan.charges(&[("user", "42")], Cost::ONE);
-    assert_eq!(owed.subject(0), owed.subject(1));
-    assert_ne!(owed.charges()[0].counter(), owed.charges()[1].counter());
+    let request_charges = plan.charges(&[("user", "42")], Cost::ONE);
+    assert_eq!(request_charges.subject(0), request_charges.subject(1));
+    assert_ne!(request_charges.charges()[0].counter(), request_charges.charges()[1].counter());
 }

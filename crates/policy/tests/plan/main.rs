@@ -16,12 +16,12 @@ fn plan(text: &str) -> Plan {
 }
 
 /// The policies that apply, with their limits.
-fn owed(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
-    let owed = plan.charges(request, Cost::ONE);
-    let charges = owed.charges().iter().enumerate();
+fn request_charges(plan: &Plan, request: &[(&str, &str)]) -> Vec<String> {
+    let request_charges = plan.charges(request, Cost::ONE);
+    let charges = request_charges.charges().iter().enumerate();
     charges
         .map(|(index, charge)| {
-            let name = owed.policy(index).unwrap().name();
+            let name = request_charges.policy(index).unwrap().name();
             format!("{name} {} {}", charge.rule().limit.quota(), charge.cost().get())
         })
         .collect()

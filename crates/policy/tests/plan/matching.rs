@@ -3,7 +3,7 @@
 use tidegate_core::Cost;
 use tidegate_policy::Plan;
 
-use super::{owed, plan, same};
+use super::{plan, request_charges, same};
 
 #[test]
 fn policies_that_match_apply_together() {
@@ -18,17 +18,17 @@ policies:
     );
     let login = [("path", "//login/?x"), ("method", "POST"), ("ip", "1.2.3.4")];
     assert_eq!(
-        owed(&plan, &login),
+        request_charges(&plan, &login),
         ["login 5/minute 1", "login 20/hour 1", "not-health 1000/second 1"]
     );
     let api = [("path", "/api/x"), ("method", "HEAD"), ("user", ""), ("agent", "bot-7")];
     assert_eq!(
-        owed(&plan, &api),
+        request_charges(&plan, &api),
         ["api 100/minute 1", "not-health 1000/second 1", "bots 1/second 1"]
     );
-    assert_eq!(owed(&plan, &[("path", "/health")]), [""; 0]);
+    assert_eq!(request_charges(&plan, &[("path", "/health")]), [""; 0]);
     // A missing path is not /health.
-    assert_eq!(owed(&plan, &[]), ["not-health 1000/second 1"]);
+    assert_eq!(request_charges(&plan, &[]), ["not-health 1000/second 1"]);
 }
 
 #[test]
@@ -42,8 +42,8 @@ policies:
     limits: [2/s]
 ",
     );
-    assert_eq!(owed(&plan, &[("tenant", "a")]), [""; 0]);
-    assert_eq!(owed(&plan, &[("user", "")]), ["user 1/second 1", "tenant 2/second 1"]);
+    assert_eq!(request_charges(&plan, &[("tenant", "a")]), [""; 0]);
+    assert_eq!(request_charges(&plan, &[("user", "")]), ["user 1/second 1", "tenant 2/second 1"]);
     assert!(same(&plan, &[("user", "x")], &[("user", "x"), ("tenant", "none")]));
     assert!(!same(&plan, &[("user", "x")], &[("user", "x"), ("tenant", "")]));
 }
@@ -75,7 +75,7 @@ policies:
         (user("a", "42", "banned"), "per-user 1000/minute 1"),
         (user("a,b", "x=y", "free"), ""),
     ] {
-        assert_eq!(owed(&plan, &request).join(""), expected, "{request:?}");
+        assert_eq!(request_charges(&plan, &request).join(""), expected, "{request:?}");
     }
     // The same window is the same counter, whatever the quota.
     assert!(same(&plan, &user("a", "1", "free"), &user("a", "1", "free")));
@@ -90,16 +90,16 @@ policies:
   - { name: b, match: { ip: '!10.0.0.0/8' }, key: [], limits: *l }
 ",
     );
-    assert_eq!(owed(&plan, &[("ip", "::ffff:10.1.2.3")]), ["a 1/second 1"]);
-    assert_eq!(owed(&plan, &[("ip", "2001:db8::7")]), ["a 1/second 1", "b 1/second 1"]);
-    assert_eq!(owed(&plan, &[("ip", "nonsense")]), ["b 1/second 1"]);
+    assert_eq!(request_charges(&plan, &[("ip", "::ffff:10.1.2.3")]), ["a 1/second 1"]);
+    assert_eq!(request_charges(&plan, &[("ip", "2001:db8::7")]), ["a 1/second 1", "b 1/second 1"]);
+    assert_eq!(request_charges(&plan, &[("ip", "nonsense")]), ["b 1/second 1"]);
 }
 
 #[test]
 fn a_policy_can_be_asked_by_name() {
     let plan = plan("policies: [{ name: a, match: { x: y }, key: [user], limits: [1/s] }]");
-    let owed = plan.charges_of("a", &[("user", "1")], Cost::ONE).unwrap();
-    assert_eq!(owed.charges().len(), 1);
+    let request_charges = plan.charges_of("a", &[("user", "1")], Cost::ONE).unwrap();
+    assert_eq!(request_charges.charges().len(), 1);
     assert!(plan.charges_of("b", &[("user", "1")], Cost::ONE).is_none());
 }
 
@@ -108,7 +108,7 @@ fn more_limits_than_can_be_settled_are_noticed() {
     let policy = |n| format!("  - {{ name: p{n}, match: {{ x: '*' }}, key: [], limits: [1/s] }}\n");
     let text: String = (0..40).map(policy).collect();
     let plan = plan(&format!("policies:\n{text}"));
-    let owed = plan.charges(&[("x", "")], Cost::ONE);
-    assert_eq!(owed.charges().len(), Plan::MAX_CHARGES);
-    assert!(owed.exceeds_max_charges());
+    let request_charges = plan.charges(&[("x", "")], Cost::ONE);
+    assert_eq!(request_charges.charges().len(), Plan::MAX_CHARGES);
+    assert!(request_charges.exceeds_max_charges());
 }

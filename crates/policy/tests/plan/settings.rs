@@ -3,7 +3,7 @@
 use tidegate_core::Span;
 use tidegate_policy::{OnStoreError, PolicyMode, Precision};
 
-use super::{owed, plan};
+use super::{plan, request_charges};
 
 #[test]
 fn every_address_of_a_redis_is_a_store() {
@@ -64,5 +64,5 @@ policies:
     assert!(!a.rules()[0].enforced && !block.rule.enforced && b.rules()[0].staggered);
     assert_eq!(plan.settings().store(), Some("redis://secret@localhost"));
     assert!(!format!("{plan:?}").contains("secret"));
-    assert_eq!(owed(&plan, &[]), ["b 5/minute 1"]);
+    assert_eq!(request_charges(&plan, &[]), ["b 5/minute 1"]);
 }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_linux_says_is_understood() {
+    fn process_statistics_of_linux_are_read() {
         let status = "Name:\ttidegate\nVmRSS:\t    9988 kB\nThreads:\t3\n";
         assert_eq!(resident_bytes(status), Some(9_988 << 10));
         let stat = "12 (a )b c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 3";
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_nothing() {
+    fn malformed_process_statistics_are_ignored() {
         assert_eq!((resident_bytes(""), cpu_nanos("1 (x) S 1"), max_fds("x")), (None, None, None));
     }
 }

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known() {
+    fn loopback_addresses_are_recognised() {
         for local in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
             assert!(client(local).is_local(), "{local}");
         }

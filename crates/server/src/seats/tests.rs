@@ -62,7 +62,7 @@ async fn is_let_in(pool: &Arc<SeatPool>, client: &str) -> Option<SeatGuard> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_rested_for_longest_makes_way_and_nobody_else() {
+async fn only_the_longest_idle_connection_is_evicted() {
     let pool = pool(3);
     let seats = seats(&pool, ATTACKER, 3);
     let now = Instant::now();
@@ -83,7 +83,7 @@ async fn who_has_rested_for_longest_makes_way_and_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attack_07_who_was_denied_last_makes_way_first() {
+async fn attack_07_a_denied_connection_is_evicted_first() {
     let pool = pool(3);
     let seats = seats(&pool, ATTACKER, 3);
     let now = Instant::now();
@@ -184,7 +184,7 @@ async fn within_its_share_nobody_who_is_answered_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn proxies_speak_for_many_and_have_no_share() {
+async fn trusted_proxies_have_no_share_of_seats() {
     for proxy in ["127.0.0.1", "::1", "10.0.0.9"] {
         let pool = pool(50);
         pool.set_trusted_proxies(|address| address.to_string().starts_with("10."));

@@ -193,5 +193,4 @@ const SELDOM: u8 = 128;
 const LONGEST: usize = 64;
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

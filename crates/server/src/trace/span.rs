@@ -135,7 +135,7 @@ mod tests {
     use tidegate::DecisionSource;
 
     #[test]
-    fn a_denial_speaks_for_all() {
+    fn a_denial_describes_the_whole_span() {
         let mut span = TraceSpan::begin("batch", 1, None);
         let allowed = Decision::without_verdicts(true, DecisionSource::Fallback);
         let denied = Decision::without_verdicts(false, DecisionSource::Fallback);

@@ -106,7 +106,7 @@ mod tests {
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn what_is_right_is_read() {
+    fn valid_traceparents_are_read() {
         let parent = TraceParent::parse(GOOD.as_bytes()).unwrap();
         assert_eq!(parent.trace(), 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
         assert_eq!(parent.span(), 0x00f0_67aa_0ba9_02b7);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_none() {
+    fn invalid_traceparents_are_ignored() {
         for wrong in [
             "",
             "00",
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_them_are_none() {
+    fn a_repeated_traceparent_is_ignored() {
         let mut headers = HeaderMap::new();
         assert_eq!(TraceParent::of(&headers), None);
         headers.append(TraceParent::FIELD, HeaderValue::from_static(GOOD));

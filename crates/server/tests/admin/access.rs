@@ -3,15 +3,15 @@
 use serde_json::Value;
 use tidegate_server::admin::{AdminScope, ROUTES};
 
-use crate::desk::{Desk, TOKENS, token};
+use crate::admin_server::{AdminServer, TOKENS, token};
 
 #[tokio::test]
 async fn every_route_is_closed_to_who_has_no_token_a_wrong_one_or_too_small_a_scope() {
     for route in ROUTES {
         // Guessing is throttled.
-        let desk = Desk::open(TOKENS).await;
+        let admin = AdminServer::open(TOKENS).await;
         let path = route.path.replace("{name}", "api");
-        let ask = async |fields: &str| desk.send(route.method, &path, fields, "{}").await;
+        let ask = async |fields: &str| admin.send(route.method, &path, fields, "{}").await;
         let none = ask("host: x\r\n").await;
         assert_eq!(none.header("www-authenticate"), Some("Bearer"), "{route:?}");
         assert!(none.problem(401).starts_with("no token"), "{route:?}");
@@ -34,47 +34,47 @@ async fn every_route_is_closed_to_who_has_no_token_a_wrong_one_or_too_small_a_sc
             }
         }
     }
-    let desk = Desk::open(TOKENS).await;
-    let unknown = desk.send("GET", "/admin/v1/nothing", "", "").await;
+    let admin = AdminServer::open(TOKENS).await;
+    let unknown = admin.send("GET", "/admin/v1/nothing", "", "").await;
     assert_eq!(unknown.status, 401, "who has no token learns nothing, not even what there is");
 }
 
 #[tokio::test]
 async fn paths_and_methods_that_are_not_there_say_what_is() {
-    let desk = Desk::open("").await;
-    let unknown = desk.ask("GET", "/nothing", &Value::Null).await;
+    let admin = AdminServer::open("").await;
+    let unknown = admin.ask("GET", "/nothing", &Value::Null).await;
     assert!(unknown.problem(404).contains("/admin/v1/policies/{name}/mode"));
-    let wrong = desk.ask("PUT", "/overrides", &Value::Null).await;
+    let wrong = admin.ask("PUT", "/overrides", &Value::Null).await;
     assert_eq!(wrong.header("allow"), Some("GET, POST, DELETE"));
     wrong.problem(405);
 }
 
 #[tokio::test]
 async fn a_page_in_a_browser_cannot_use_an_open_listener() {
-    let desk = Desk::open("").await;
-    let rebound = desk.send("GET", "/admin/v1/config", "host: attacker.example\r\n", "").await;
+    let admin = AdminServer::open("").await;
+    let rebound = admin.send("GET", "/admin/v1/config", "host: attacker.example\r\n", "").await;
     assert!(rebound.problem(403).contains("Host: localhost"));
     let form = "host: localhost\r\ncontent-type: text/plain\r\n";
-    desk.send("POST", "/admin/v1/reload", form, "").await.problem(415);
+    admin.send("POST", "/admin/v1/reload", form, "").await.problem(415);
 }
 
 #[tokio::test]
 async fn no_answer_has_a_secret() {
-    let desk = Desk::open(TOKENS).await;
+    let admin = AdminServer::open(TOKENS).await;
     let fields = format!(
         "host: x\r\ncontent-type: application/json\r\nauthorization: Bearer {}\r\n",
         token(AdminScope::Admin)
     );
     for route in ROUTES {
         let path = route.path.replace("{name}", "api");
-        let reply = desk.send(route.method, &path, &fields, "{}").await;
+        let reply = admin.send(route.method, &path, &fields, "{}").await;
         let whole = format!("{reply:?}");
         assert!(!whole.contains("hunter2"), "{route:?} {whole}");
         for scope in AdminScope::ALL {
             assert!(!whole.contains(&token(scope)), "{route:?} {whole}");
         }
     }
-    let config = desk.send("GET", "/admin/v1/config", &fields, "").await.json();
+    let config = admin.send("GET", "/admin/v1/config", &fields, "").await.json();
     assert_eq!(config["file"], "limits.yaml");
     assert!(config["text"].as_str().unwrap().contains("redis://limiter:***@127.0.0.1/0"));
     assert_eq!(config["settings"]["store"], "redis://limiter:***@127.0.0.1/0");
@@ -83,11 +83,11 @@ async fn no_answer_has_a_secret() {
 #[tokio::test]
 async fn attack_09_a_page_in_a_browser_changes_nothing_whoever_it_comes_with() {
     // With certificates, which an operator's browser presents automatically; and with tokens.
-    let with_certificates = Desk::known().await;
-    let with_tokens = Desk::open(TOKENS).await;
+    let with_certificates = AdminServer::known().await;
+    let with_tokens = AdminServer::open(TOKENS).await;
     let json = "host: tide.example:9090\r\ncontent-type: application/json\r\n";
     let bearer = format!("authorization: Bearer {}\r\n", token(AdminScope::Admin));
-    for (desk, known) in [(&with_certificates, ""), (&with_tokens, &*bearer)] {
+    for (admin, known) in [(&with_certificates, ""), (&with_tokens, &*bearer)] {
         for (fields, status) in [
             (
                 "host: evil.example\r\norigin: https://evil.example\r\ncontent-type: text/plain\r\n",
@@ -102,25 +102,26 @@ async fn attack_09_a_page_in_a_browser_changes_nothing_whoever_it_comes_with() {
         ] {
             for route in ROUTES.iter().filter(|route| route.method != "GET") {
                 let (path, body) = (route.path.replace("{name}", "api"), r#"{"mode": "off"}"#);
-                let reply = desk.send(route.method, &path, &format!("{known}{fields}"), body).await;
+                let reply =
+                    admin.send(route.method, &path, &format!("{known}{fields}"), body).await;
                 reply.problem(status);
             }
         }
-        let mode = desk.send("GET", "/admin/v1/policies/api", &format!("{known}{json}"), "").await;
+        let mode = admin.send("GET", "/admin/v1/policies/api", &format!("{known}{json}"), "").await;
         assert_eq!(mode.json()["mode"], "enforce");
         let same = format!("{known}{json}sec-fetch-site: same-origin\r\n");
         let path = "/admin/v1/policies/api/mode";
-        let changed = desk.send("POST", path, &same, r#"{"mode": "shadow"}"#).await;
+        let changed = admin.send("POST", path, &same, r#"{"mode": "shadow"}"#).await;
         assert_eq!(changed.status, 200, "{changed:?}");
     }
 }
 
 #[tokio::test]
 async fn attack_09_tokens_can_be_guessed_only_so_often_and_failures_are_counted() {
-    let desk = Desk::open(TOKENS).await;
+    let admin = AdminServer::open(TOKENS).await;
     let ask = async |token: &str| {
         let fields = format!("host: x\r\nauthorization: Bearer {token}\r\n");
-        desk.send("GET", "/admin/v1/status", &fields, "").await
+        admin.send("GET", "/admin/v1/status", &fields, "").await
     };
     let mut refused = 0;
     for _ in 0..200 {
@@ -135,14 +136,14 @@ async fn attack_09_tokens_can_be_guessed_only_so_often_and_failures_are_counted(
     let counted = format!(
         "tidegate_refused_total{{listener=\"admin\",reason=\"unauthenticated\"}} {refused}\n"
     );
-    assert!(desk.app.metrics_page().await.contains(&counted));
+    assert!(admin.app.metrics_page().await.contains(&counted));
 }
 
 #[tokio::test]
 async fn attack_15_values_of_headers_are_not_shown_to_who_may_only_look() {
-    let desk = Desk::open(TOKENS).await;
+    let admin = AdminServer::open(TOKENS).await;
     let fields = format!("host: x\r\nauthorization: Bearer {}\r\n", token(AdminScope::Read));
-    let config = desk.send("GET", "/admin/v1/config", &fields, "").await.json();
+    let config = admin.send("GET", "/admin/v1/config", &fields, "").await.json();
     let text = config["text"].as_str().unwrap();
     assert!(text.contains("set: { x-internal-key: *** }, add: { x-other: *** }"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
 mod access;
-mod desk;
-mod looks;
+mod admin_server;
+mod counters;
 mod overrides;
 #[path = "../support/mod.rs"]
 mod support;

@@ -91,7 +91,7 @@ fn connections_past_the_cap_wait_for_their_turn() {
 }
 
 #[test]
-fn whoever_has_been_silent_for_longest_makes_way() {
+fn the_connection_that_has_been_idle_for_longest_is_evicted() {
     let server = Server::with(ListenerConfig { max_connections: 3, ..ListenerConfig::default() });
     let mut clients = vec![server.raw(), server.raw(), server.raw()];
     for client in &mut clients {

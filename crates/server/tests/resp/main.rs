@@ -5,11 +5,11 @@
 mod clients;
 mod commands;
 mod connection;
-#[path = "../support/elsewhere.rs"]
-mod elsewhere;
-mod farewell;
 mod hostile;
 mod inline;
 mod logins;
 mod pipelines;
+#[path = "../support/remote_store.rs"]
+mod remote_store;
+mod shutdown;
 mod support;

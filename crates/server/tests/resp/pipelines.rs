@@ -8,7 +8,7 @@ use tidegate::{RedisConfig, RedisStore};
 use tidegate_testkit::{Redis, encode_command};
 use tokio::sync::Barrier;
 
-use crate::elsewhere::Elsewhere;
+use crate::remote_store::Elsewhere;
 use crate::support::{Server, numbers};
 
 fn pipeline(commands: &[String]) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no test file needs all of it")]
 
-pub(crate) mod elsewhere;
+pub(crate) mod remote_store;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

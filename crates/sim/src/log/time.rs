@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn invalid_times_are_refused() {
         for text in [
             "",
             "-",
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_is_itself_again() {
+    fn every_day_survives_the_round_trip() {
         for days in (0..200_000).step_by(97) {
             let (year, month, day) = civil_from_days(days);
             assert_eq!(days_from_civil(year, month as u64, day as u64), days);

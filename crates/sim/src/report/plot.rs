@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_at_once_stands_in_one_column() {
+    fn simultaneous_requests_share_a_column() {
         let mut out = String::new();
         plot(&chart(vec![(2.0, 7.0)]), 7.0, &mut out);
         let column = |line: &&str| line.chars().position(|char| char == '█');
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_no_plot_is_drawn() {
+    fn without_data_no_plot_is_drawn() {
         let mut out = String::new();
         plot(&chart(vec![(2.0, 0.0)]), 0.0, &mut out);
         assert_eq!(out, "title\nnone\n");

@@ -73,7 +73,7 @@ fn what_does_not_belong_into_a_name_is_hashed() {
 }
 
 #[test]
-fn who_has_no_name_goes_by_the_fingerprint() {
+fn a_caller_without_a_name_is_named_by_its_fingerprint() {
     let rule = rule();
     let charge = Charge::new(Fingerprint::new(3, 4), Cost::ONE, &rule);
     let name = format("{entity}:{limit}").name(&charge, &SECRET);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_board_has_no_version_and_another_has_one() {
+    fn empty_settings_have_no_version_and_others_have_one() {
         let mut document = document();
         assert_ne!(document.version, 0);
         document.sweep(21_000);

@@ -5,15 +5,15 @@
 
 mod acl;
 mod cluster;
-mod distance;
 mod expiry;
 mod failover;
-mod fakes;
 mod migration;
+mod odd_replies;
 mod outage;
 mod refusals;
 mod runtimes;
 mod scripts;
+mod slow_replies;
 #[path = "../support/mod.rs"]
 mod support;
 mod wrong_type;

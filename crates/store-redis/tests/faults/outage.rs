@@ -68,7 +68,7 @@ async fn killed_under_load_and_started_again_is_served_again_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn executed_with_its_reply_lost_is_a_timeout_and_counted_once() {
+async fn a_call_whose_reply_is_lost_is_a_timeout_and_counts_once() {
     let redis = Redis::start();
     let proxy = Proxy::start(redis.address());
     let store = store_within(&proxy.url(), Duration::from_millis(100));

@@ -55,7 +55,7 @@ const TEXTS: [&str; 9] = [
 /// Numbers that other programs might write: either they are consistently read as a count, or callers get
 /// an error and the number is left alone.
 #[tokio::test]
-async fn of_a_number_under_our_key_is_told_what_was_done() {
+async fn a_foreign_number_is_counted_consistently_or_refused() {
     let redis = Redis::start();
     let store = patient_store(&redis.url());
     for (n, kind) in (0..).zip([AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow]) {
@@ -91,7 +91,7 @@ async fn a_reset_removes_whatever_is_there_and_the_counter_works_again() {
 
 /// Either no counter was charged, or the error says that some may have been.
 #[tokio::test]
-async fn a_list_under_one_of_several_keys_makes_nobody_pay_unawares() {
+async fn a_foreign_list_under_one_of_several_keys_charges_none_silently() {
     let redis = Redis::start();
     let store = patient_store(&redis.url());
     let of = |kind| Counter::of(kind, "10/400d", Fingerprint::new(1, 2));

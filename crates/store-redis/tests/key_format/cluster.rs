@@ -2,7 +2,7 @@
 
 use tidegate_testkit::Cluster;
 
-use crate::ours::{Ours, limit};
+use crate::our_store::{Ours, limit};
 
 #[test]
 fn tagged_windows_are_found_on_a_cluster() {

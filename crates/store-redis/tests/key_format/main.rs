@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
 mod cluster;
-mod exchange;
-mod hammer;
-mod neighbour;
-mod ours;
-mod program;
+mod concurrency;
+mod expiry;
+mod limiter_and_plan;
+mod other_limiters;
+mod our_store;
 mod recovery;
 mod requests;
-mod upkeep;
+mod shared_counts;
 mod windows;
 
 use std::sync::LazyLock;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidegate_testkit::{Redis, wait_until};
 
-use crate::neighbour::Kind;
-use crate::ours::{Ours, builder, limit};
+use crate::other_limiters::Kind;
+use crate::our_store::{Ours, builder, limit};
 
 #[test]
 fn the_probe_needs_no_other_keys_than_the_formats() {

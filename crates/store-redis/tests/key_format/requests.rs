@@ -4,8 +4,8 @@ use tidegate_core::algorithm::{Algorithm, FixedWindow};
 use tidegate_core::{Charge, Fingerprint, Rule};
 use tidegate_store::StoreErrorKind;
 
-use crate::neighbour::Kind;
-use crate::ours::{Ours, limit};
+use crate::other_limiters::Kind;
+use crate::our_store::{Ours, limit};
 use crate::{REDIS, keys_of, user};
 
 fn other(rule: &Rule, quota: &str) -> Rule {

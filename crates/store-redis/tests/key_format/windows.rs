@@ -2,8 +2,8 @@
 
 use tidegate_core::Span;
 
-use crate::neighbour::{Kind, Neighbour};
-use crate::ours::Ours;
+use crate::other_limiters::{Kind, Neighbour};
+use crate::our_store::Ours;
 use crate::{REDIS, keys_of, user};
 
 const SECOND: u64 = 1_000_000;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tidegate_testkit::{Cluster, Redis, wait_until};
 use tokio::task::JoinSet;
 
-use crate::cell::Cell;
 use crate::faults::{Fault, First, LOGIN, USER};
+use crate::measurement::Cell;
 
 #[derive(Clone, Copy, Debug)]
 enum Second {

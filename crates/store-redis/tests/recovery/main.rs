@@ -10,10 +10,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
-mod cell;
 mod cluster;
 mod faults;
-mod one;
+mod measurement;
 mod sentinel;
+mod standalone;
 #[path = "../support/mod.rs"]
 mod support;

@@ -315,5 +315,4 @@ impl<A: Algorithm> Default for StateTable<A> {
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
 mod tests;

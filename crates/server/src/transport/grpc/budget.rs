@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_borrowed_comes_back() {
+    fn borrowed_bytes_are_returned() {
         let budget = MessageBudget::new(4 << 10);
         let first = budget.try_reserve(3_000).unwrap();
         assert!(budget.try_reserve(2_000).is_none());

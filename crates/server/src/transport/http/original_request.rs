@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_say_it_in_their_own_ways() {
+    fn every_proxys_fields_describe_the_original_request() {
         let forwarded = [
             ("x-forwarded-method", "POST"),
             ("x-forwarded-host", "api.example.com"),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ways_may_say_the_same() {
+    fn two_descriptions_may_agree() {
         let agreed = [("x-original-uri", "/a"), ("x-forwarded-uri", "/a")];
         assert_eq!(seen("/v1/authz", &agreed), expected(["", "", "/a"]));
         let agreed = [
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_adds_another_way_takes_nothing_away() {
+    fn an_additional_description_removes_nothing() {
         // The headers of our nginx example, and what a client adds with the same target.
         let nginx = [("host", "x"), ("x-original-method", "POST"), ("x-original-uri", "/a")];
         for added in [
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_below_is_below() {
+    fn a_prefix_matches_whole_segments_only() {
         let cases = [("/v1/authz", Some("")), ("/v1/authz/", Some("/")), ("/v1/authzx", None)];
         for (path, rest) in cases {
             assert_eq!(path_below_authz(path), rest);

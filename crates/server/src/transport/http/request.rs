@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_unit_unless_said() {
+    fn a_cost_is_one_by_default() {
         let check = HttpQuestion::read_check(br#"{"policy": "p", "key": "k"}"#).unwrap();
         assert_eq!(check.units, Cost::ONE);
         let check = HttpQuestion::read_check(br#"{"attributes": {}, "cost": 0}"#).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_values_is_no_question() {
+    fn a_list_of_values_is_refused() {
         let lists = [r#"["p", "k", null, 1]"#, " \n\t[\"p\", \"k\", null, 1]", "[]", "[[]]"];
         for list in lists {
             let list = list.as_bytes();

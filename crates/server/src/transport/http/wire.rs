@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_spoken_is_seen_however_it_comes_and_nothing_is_lost() {
+    async fn the_protocol_is_detected_from_any_portions_without_losing_bytes() {
         for (sent_bytes, version) in [
             (PREFACE, Version::HTTP_2),
             (&b"PRI * HTTP/1.1\r\n\r\n"[..], Version::HTTP_11),

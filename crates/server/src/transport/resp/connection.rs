@@ -97,5 +97,4 @@ where
 }
 
 #[cfg(test)]
-#[path = "connection_tests.rs"]
 mod tests;

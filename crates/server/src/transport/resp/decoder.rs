@@ -268,5 +268,4 @@ impl fmt::Display for RespProtocolError {
 }
 
 #[cfg(test)]
-#[path = "decode_tests.rs"]
 pub(super) mod tests;

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_of_it_will_do() {
+    fn only_the_whole_password_matches() {
         let password = Password::new("secret");
         assert!(password.is(b"secret"));
         for guess in [&b""[..], b"secre", b"secrets", b"Secret", b"secreT"] {

@@ -278,5 +278,4 @@ const COST: &[u8] = b"COST";
 const MAX_LISTED: usize = 20;
 
 #[cfg(test)]
-#[path = "policies_tests.rs"]
 mod tests;

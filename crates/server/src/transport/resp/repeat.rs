@@ -195,5 +195,4 @@ fn after_line(bytes: &[u8]) -> Option<usize> {
 }
 
 #[cfg(test)]
-#[path = "repeat_tests.rs"]
 mod tests;

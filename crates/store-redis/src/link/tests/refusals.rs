@@ -24,7 +24,7 @@ fn calls(fake: &FakeRedis) -> usize {
 }
 
 #[tokio::test]
-async fn what_may_soon_go_well_is_tried_once_more() {
+async fn a_temporary_refusal_is_retried_once() {
     for refusal in ["-LOADING x", "-TRYAGAIN x", "-CLUSTERDOWN x"] {
         let once = fake(vec![refusal].leak());
         assert_eq!(count(&link(&once.url()), "k").await.unwrap(), 1, "{refusal}");
@@ -36,7 +36,7 @@ async fn what_may_soon_go_well_is_tried_once_more() {
 }
 
 #[tokio::test]
-async fn who_is_no_primary_from_the_start_is_not_waited_for() {
+async fn a_server_that_was_never_a_primary_is_not_waited_for() {
     for refusal in ["-READONLY x", "-MASTERDOWN x"] {
         let fake = fake(vec![refusal; 100].leak());
         let result = count(&link(&fake.url()), "k").await;
@@ -46,7 +46,7 @@ async fn who_is_no_primary_from_the_start_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_will_not_go_well_is_tried_once() {
+async fn a_permanent_refusal_is_not_retried() {
     use StoreErrorKind::*;
     for (refusal, kind, outcome) in [
         ("-BUSY x", Overloaded, CallOutcome::NotRun),

@@ -104,7 +104,7 @@ fn shut_out(server: &Redis) {
 
 /// One Sentinel was cut off from the others before the failover, and still reports the old primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sentinel_that_is_behind_the_times_misleads_nobody() {
+async fn a_sentinel_with_an_old_view_is_ignored() {
     let group = Replicated::builder().start();
     let stale = FakeRedis::start({
         let port = group.primary().port().to_string();

@@ -107,7 +107,7 @@ fn a_link_outlives_a_runtime() {
 }
 
 #[tokio::test]
-async fn a_socket_will_do() {
+async fn a_unix_socket_can_be_used() {
     let redis = Redis::builder().unix_socket().start();
     let socket = redis.unix_socket().unwrap();
     let there = link(&format!("redis+unix://{}", socket.display()));
@@ -145,7 +145,7 @@ async fn attack_15_a_password_comes_from_a_file_that_is_read_for_each_connection
 }
 
 #[tokio::test]
-async fn a_server_of_the_old_protocol_will_do() {
+async fn a_server_without_resp3_can_be_used() {
     let fake = FakeRedis::start(|command| match command[0].as_slice() {
         b"HELLO" => Some(b"-ERR unknown command 'HELLO'\r\n".to_vec()),
         b"EVALSHA" => Some(b":7\r\n".to_vec()),

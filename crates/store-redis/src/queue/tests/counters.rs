@@ -17,7 +17,7 @@ async fn a_counter_is_under_way_on_one_connection_and_others_beside_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_one_counter_keeps_back_later_ones_of_the_other() {
+async fn a_request_for_two_counters_holds_back_later_requests_for_either() {
     let (queue, transport) = queue();
     let both = || {
         let items = [ask(1), ask(2)].into_iter().flat_map(|ask| ask.items().to_vec());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn where_calls_take_long_nobody_waits_for_one() {
+async fn with_slow_calls_no_request_waits_for_a_free_one() {
     let (queue, transport) = queue();
     let first = ask_all(&queue, 0..15).await;
     tokio::time::advance(MOMENT).await;

@@ -41,7 +41,7 @@ async fn missed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn everybody_is_answered_in_time_however_far_below_the_deadline_it_is() {
+async fn all_requests_are_answered_in_time_at_any_distance_below_the_deadline() {
     for distance in 1..=8 {
         // Few callers, many callers, and many callers with the same request.
         for (in_a_millisecond, counters) in [(1, 12), (5, 1_000), (5, 1), (50, 1_000)] {

@@ -8,7 +8,7 @@ fn join(queue: &Arc<RedisQueue<FakeTransport>>, n: u64) -> Option<PendingReply> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_what_somebody_waits_for_waits_as_one_with_them() {
+async fn identical_requests_share_one_entry() {
     let (queue, transport) = queue();
     assert!(join(&queue, 7).is_none());
     let first = queue.enqueue(ask(7));
@@ -25,7 +25,7 @@ async fn who_asks_for_what_somebody_waits_for_waits_as_one_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_joins_past_what_was_asked_of_the_counter_later() {
+async fn a_request_does_not_join_an_entry_that_later_requests_follow() {
     let costs_more =
         || RedisRequest::Settle(vec![RedisCharge { cost: Cost::new(2).unwrap(), ..item(7) }]);
     let several = || RedisRequest::Settle(vec![item(1), item(7)]);

@@ -37,7 +37,7 @@ async fn a_few_wait_for_a_full_flight_and_many_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_held_does_not_keep_others_from_a_flight() {
+async fn a_request_that_is_held_back_does_not_delay_others() {
     let (queue, transport) = queue();
     let _full = ask_all(&queue, 0..8).await;
     let _one = ask_all(&queue, 8..9).await;
@@ -48,7 +48,7 @@ async fn who_is_held_does_not_keep_others_from_a_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stops_waiting_does_not_fly_and_a_full_queue_refuses() {
+async fn a_dropped_request_is_not_sent_and_a_full_queue_refuses() {
     let transport = FakeTransport::default();
     let queue = RedisQueue::new(transport.clone(), vec![0], DEPTH, 2, RedisDeadline::new(DEADLINE));
     let flying = ask_all(&queue, 0..1).await;

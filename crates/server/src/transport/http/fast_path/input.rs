@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_unusual_is_left_to_others() {
+    fn unusual_requests_are_left_to_hyper() {
         let line = "POST /v1/check HTTP/1.1\r\n";
         for head in [
             "GET /v1/check HTTP/1.1\r\n\r\n",
