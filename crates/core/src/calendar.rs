@@ -38,6 +38,8 @@ impl CalendarPeriod {
     }
 
     /// The longest that a period of this kind can last.
+    ///
+    /// A store that keeps a counter for this long after its last request never drops a live one.
     pub const fn longest(self) -> Span {
         match self {
             Self::Day => Span::from_days(1),
@@ -47,6 +49,15 @@ impl CalendarPeriod {
     }
 
     /// When the period that contains `now` ends.
+    ///
+    /// The end is exclusive: an instant that is exactly midnight belongs to the day that begins.
+    ///
+    /// ```
+    /// use tidegate_core::{CalendarPeriod, Span, Timestamp};
+    ///
+    /// let midnight = Timestamp::from_secs(86_400);
+    /// assert_eq!(CalendarPeriod::Day.end(midnight), midnight + Span::from_days(1));
+    /// ```
     pub fn end(self, now: Timestamp) -> Timestamp {
         let day = now.as_micros() / MICROS_PER_DAY;
         let next = match self {
@@ -128,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn none_lasts_longer_than_its_longest() {
+    fn no_period_lasts_longer_than_its_maximum() {
         for calendar in CalendarPeriod::ALL {
             for hour in 0..20_000_u64 {
                 let now = Timestamp::from_secs(hour * 5_000);

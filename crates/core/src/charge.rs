@@ -48,6 +48,14 @@ impl Fingerprint {
 
     /// The pool of a rule with this id: twelve of its bits. Keys of one pool compete for space. Few
     /// rules rarely share a pool, unless it was [assigned](Self::with_pool).
+    ///
+    /// ```
+    /// use tidegate_core::Fingerprint;
+    ///
+    /// let id = Fingerprint::new(1, 2).with_pool(7);
+    /// assert_eq!(id.pool(), 7);
+    /// assert_eq!(id.high(), 1); // nothing else has changed
+    /// ```
     #[inline]
     pub const fn pool(self) -> u16 {
         (self.low >> POOL_AT) as u16 & POOL_BITS
@@ -84,6 +92,20 @@ impl fmt::Debug for Fingerprint {
 }
 
 /// A limit as one policy applies it.
+///
+/// Policies make rules once, when they are compiled, and charges borrow them: a rule is what all requests
+/// under one limit have in common.
+///
+/// ```
+/// use tidegate_core::{Fingerprint, Rule};
+///
+/// let id = Fingerprint::new(1, 2);
+/// let rule = Rule { id, limit: "5/minute".parse()?, enforced: true, staggered: false };
+/// // A larger quota under the same id finds what the smaller one has counted.
+/// let raised = Rule { limit: "50/minute".parse()?, ..rule };
+/// assert_eq!(rule.id, raised.id);
+/// # Ok::<(), tidegate_core::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Distinguishes this rule's counters from every other rule's. It must change with whatever
@@ -270,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn no_fingerprint_is_none_and_salts_come_off_again() {
+    fn fingerprints_are_never_zero_and_salts_can_be_removed() {
         let [zero, one] = [Fingerprint::new(0, 0), Fingerprint::new(1, 1)];
         for (a, b) in [(zero, zero), (one, one), (zero, one)] {
             assert_ne!(a, Fingerprint::NONE);

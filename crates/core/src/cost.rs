@@ -26,6 +26,10 @@ impl Cost {
     pub const PEEK: Self = Self(0);
 
     /// Refuses more than [`MAX_COUNT`].
+    ///
+    /// # Errors
+    ///
+    /// [`CostTooLarge`], with the value. A cost above the largest limit could never pass.
     pub const fn new(units: u64) -> Result<Self, CostTooLarge> {
         if units > MAX_COUNT { Err(CostTooLarge(units)) } else { Ok(Self(units)) }
     }
@@ -41,6 +45,14 @@ impl Cost {
     }
 
     /// The sum of both. A sum past [`MAX_COUNT`] is capped just above it, so that it fits no limit.
+    ///
+    /// ```
+    /// use tidegate_core::{Cost, MAX_COUNT};
+    ///
+    /// let most = Cost::new(MAX_COUNT)?;
+    /// assert!(most.plus(most).get() > MAX_COUNT); // and nothing overflows
+    /// # Ok::<(), tidegate_core::CostTooLarge>(())
+    /// ```
     pub const fn plus(self, other: Self) -> Self {
         let sum = self.0.saturating_add(other.0);
         if sum > MAX_COUNT { Self(MAX_COUNT + 1) } else { Self(sum) }

@@ -51,6 +51,11 @@ macro_rules! limits {
 
         impl Limit {
             /// Refuses what the algorithm cannot support: see [`Algorithm::from_quota`].
+            ///
+            /// # Errors
+            ///
+            /// [`QuotaError`] if the algorithm has no burst and the quota does, if a log would be too large, or if a
+            /// bucket would not refill within a lifetime.
             pub fn new(kind: AlgorithmKind, quota: &Quota) -> Result<Self, QuotaError> {
                 match kind {
                     $(AlgorithmKind::$Name => {
@@ -86,6 +91,8 @@ macro_rules! limits {
             }
 
             /// The verdict for a new key.
+            ///
+            /// It is the answer of every store to a key that it does not know, without a state to keep for it.
             pub fn probe_fresh(&self, cost: Cost, now: Timestamp) -> Verdict {
                 match self {
                     $(Self::$Name(algorithm) => {
@@ -108,6 +115,14 @@ crate::for_each_algorithm!(limits);
 impl AlgorithmKind {
     /// The default algorithm for a quota: a token bucket if it has a burst, otherwise the sliding
     /// window.
+    ///
+    /// ```
+    /// use tidegate_core::AlgorithmKind;
+    ///
+    /// assert_eq!(AlgorithmKind::for_quota(&"5/s".parse()?), AlgorithmKind::SlidingWindow);
+    /// assert_eq!(AlgorithmKind::for_quota(&"5/s burst 9".parse()?), AlgorithmKind::TokenBucket);
+    /// # Ok::<(), tidegate_core::QuotaError>(())
+    /// ```
     pub const fn for_quota(quota: &Quota) -> Self {
         match quota.burst() {
             Some(_) => Self::TokenBucket,

@@ -37,6 +37,11 @@ impl Quota {
     pub const MAX_WINDOW: Span = Span::from_days(400);
 
     /// `limit` units in every `window`. A limit of 0 is a block list: it denies everything.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] for a limit above [`MAX_COUNT`], and for a window that is shorter than
+    /// [`MIN_WINDOW`](Self::MIN_WINDOW) or longer than [`MAX_WINDOW`](Self::MAX_WINDOW).
     pub fn new(limit: u64, window: Span) -> Result<Self, QuotaError> {
         if limit > MAX_COUNT {
             return Err(QuotaError::new(limit, format!("expected a limit of 0 to {MAX_COUNT}")));
@@ -49,6 +54,10 @@ impl Quota {
     }
 
     /// Sets the most units that can be taken at one moment. Only a token bucket has a burst.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError`] for a burst of 0 or above [`MAX_COUNT`].
     pub fn with_burst(self, burst: u64) -> Result<Self, QuotaError> {
         if !(1..=MAX_COUNT).contains(&burst) {
             return Err(QuotaError::new(burst, format!("expected a burst of 1 to {MAX_COUNT}")));
@@ -105,6 +114,12 @@ impl fmt::Display for Quota {
 }
 
 /// An invalid quota, span or limit. Shows the value and what was expected.
+///
+/// ```
+/// let error = "5/minit".parse::<tidegate_core::Quota>().unwrap_err();
+/// assert_eq!(error.value(), "5/minit");
+/// assert!(error.to_string().starts_with(r#""5/minit": unknown unit "minit"; expected"#));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaError {
     value: String,

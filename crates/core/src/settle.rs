@@ -6,6 +6,10 @@ use crate::{Charge, Cost, Verdict};
 
 /// The states behind a list of charges, at one instant. A store provides them for one settlement,
 /// during which nothing else may change them.
+///
+/// The indices are those of the list of charges. [`settle`] calls `probe` once for each charge, in their
+/// order, and then, for each of them, either `commit` or `deny` or nothing. An implementation never decides
+/// anything itself: it looks states up and applies the charge's algorithm to them.
 pub trait ChargeAccounts {
     /// The verdict on charge `index` if it cost `cost`.
     fn probe(&mut self, index: usize, cost: Cost) -> Verdict;
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_denial_leaves_every_account_unpaid() {
+    fn one_denial_charges_no_counter() {
         let (wide, narrow) = (rule(1, "10/minute", true), rule(2, "1/minute", true));
         let charges = [charge(&wide, 2), charge(&narrow, 2)];
         let (mut book, mut out) = (Book::new(&charges), Vec::new());

@@ -48,11 +48,27 @@ impl Timestamp {
     }
 
     /// This instant moved back, stopping at the epoch.
+    ///
+    /// ```
+    /// use tidegate_core::{Span, Timestamp};
+    ///
+    /// assert_eq!(Timestamp::from_secs(9).before(Span::from_secs(4)), Timestamp::from_secs(5));
+    /// assert_eq!(Timestamp::from_secs(9).before(Span::from_days(1)), Timestamp::ZERO);
+    /// ```
     pub const fn before(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 
     /// The start of the epoch-aligned window of length `window` that contains this instant.
+    ///
+    /// A window of no length has no start; the instant itself is returned.
+    ///
+    /// ```
+    /// use tidegate_core::{Span, Timestamp};
+    ///
+    /// let start = Timestamp::from_secs(125).window_start(Span::from_secs(60));
+    /// assert_eq!(start, Timestamp::from_secs(120));
+    /// ```
     pub const fn window_start(self, window: Span) -> Self {
         match self.0.checked_rem(window.0) {
             Some(elapsed) => Self(self.0 - elapsed),

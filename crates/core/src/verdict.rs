@@ -31,6 +31,17 @@ pub struct Verdict {
 
 impl Verdict {
     /// Denied, and waiting would not help: the cost is more than the limit ever holds.
+    ///
+    /// Clients should not retry such a request. The HTTP answer to it has no `Retry-After`.
+    ///
+    /// ```
+    /// use tidegate_core::{Cost, Limit, Timestamp};
+    ///
+    /// let limit: Limit = "2/minute".parse()?;
+    /// let verdict = limit.probe_fresh(Cost::new(3)?, Timestamp::ZERO);
+    /// assert!(verdict.is_hopeless());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub const fn is_hopeless(&self) -> bool {
         !self.allowed && self.retry_after.is_none()
     }

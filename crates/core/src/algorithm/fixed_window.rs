@@ -31,6 +31,9 @@ pub struct FixedWindow {
 }
 
 /// The count of one window, identified by the window's end. It is forgotten at that point.
+///
+/// The default is a key that was never seen: a window that has ended, with nothing in it. A count whose
+/// window is over means nothing, whatever its number, so a store may drop it at any time after the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowCount {
     end: Timestamp,
@@ -63,12 +66,28 @@ impl FixedWindow {
     /// Counts denied requests as well, which no other algorithm here does. A caller that keeps
     /// hammering stays locked out for the rest of the window, even for small costs. A cost that
     /// could never pass does not count.
+    ///
+    /// ```
+    /// use tidegate::algorithm::{Algorithm, FixedWindow};
+    /// use tidegate::{Cost, Timestamp};
+    ///
+    /// let limit = FixedWindow::from_quota(&"5/minute".parse()?)?.counting_denied();
+    /// let (mut state, now) = (Default::default(), Timestamp::from_secs(1));
+    /// let _ = limit.commit(&mut state, Cost::new(4)?, now);
+    /// // Two do not fit. The attempt counts, so that one does not fit any more either.
+    /// limit.deny(&mut state, Cost::new(2)?, now);
+    /// assert!(!limit.probe(&state, Cost::ONE, now).allowed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn counting_denied(self) -> Self {
         Self { counts_denied: true, ..self }
     }
 
     /// Rebuilds the state from what a store keeps: a window's end and its count.
+    ///
+    /// Any pair of values is a valid state: one from the future, after a clock went back, is pulled to the
+    /// present by the next denial.
     pub const fn state(end: Timestamp, count: u64) -> WindowCount {
         WindowCount { end, count }
     }

@@ -25,6 +25,9 @@ pub struct SlidingLog {
 }
 
 /// The admitted requests that can still count.
+///
+/// An entry of an ordinary limit takes about three bytes; entries that have left the window are dropped by
+/// the next commit. So the memory of a key is bounded by its limit, not by its traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlidingLogState {
     /// When the newest entry leaves the window.
@@ -37,6 +40,9 @@ impl SlidingLog {
     pub const MAX_LIMIT: u64 = 100_000;
 
     /// Rebuilds the state from what a store keeps: instants, oldest first, each with its units.
+    ///
+    /// The instants are those at which the requests were admitted. They may be out of date: what has left the
+    /// window is ignored by every method.
     pub fn state(&self, entries: impl IntoIterator<Item = (Timestamp, u64)>) -> SlidingLogState {
         let mut log = SlidingLogState::default();
         entries.into_iter().for_each(|(at, units)| log.entries.push(UnitRun { at, units }));

@@ -20,6 +20,11 @@ use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 /// assert!(!limit.probe(&state, Cost::ONE, Timestamp::from_secs(61)).allowed);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// With a small limit this is stricter than the number suggests, because a request weighs on the next
+/// window too: requests that come exactly at a rate of `1/minute` are admitted every second time. For limits
+/// below about 20, an exact [`SlidingLog`](super::SlidingLog) is cheap, and a
+/// [`TokenBucket`](super::TokenBucket) keeps to the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
     limit: u64,

@@ -23,6 +23,9 @@ use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 /// assert_eq!(verdict.retry_after, Some(Span::from_micros(333_334)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Without a burst in the quota, the bucket holds `limit` tokens. A burst above the limit is possible; it
+/// then takes longer than a window to refill, and [`Algorithm::period`] says how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     rate: u64,
@@ -359,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_trembles_adds_nothing_and_one_that_jumps_back_heals() {
+    fn a_jittering_clock_adds_nothing_and_a_clock_set_back_recovers() {
         let (limit, now) = (bucket("10/second"), Timestamp::from_secs(1_000));
         let mut state = BucketDebt::default();
         let _ = limit.commit(&mut state, Cost::new(10).unwrap(), now);
@@ -376,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn paces_tell_how_long_a_refill_may_take() {
+    fn a_pace_bounds_the_time_of_a_refill() {
         for (quota, windows) in [
             ("100/hour", 1),
             ("100/hour burst 5", 1),
@@ -393,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_never_refill_is_refused() {
+    fn a_bucket_that_would_never_refill_is_refused() {
         for text in ["0/second burst 5", "1/day burst 1000"] {
             let error = TokenBucket::from_quota(&text.parse().unwrap()).unwrap_err();
             assert!(error.to_string().contains("expected"), "{error}");

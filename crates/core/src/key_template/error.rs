@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// An invalid key template: the template, the position of the problem, and what was expected.
+///
+/// Its text is meant for the author of a configuration: it quotes the template and names the position.
+///
+/// ```
+/// use tidegate_core::KeyTemplate;
+///
+/// let error = "limits:{user}".parse::<KeyTemplate>().unwrap_err();
+/// assert_eq!(error.unknown(), Some("user"));
+/// assert_eq!(error.position(), Some(8));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTemplateError {
     template: String,
