@@ -25,6 +25,8 @@ pub struct RetryBudget {
 impl RetryBudget {
     /// `percent` retries for a hundred calls; at most `reserve` retries are saved up, which is also the
     /// initial balance.
+    ///
+    /// With a reserve of zero, there are never any uninvited retries: nothing can be saved up for them.
     pub fn new(percent: u32, reserve: u32) -> Self {
         let most = u64::from(reserve) * RETRY;
         Self { balance: AtomicU64::new(most), percent: percent.into(), most }

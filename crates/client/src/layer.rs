@@ -65,6 +65,14 @@ impl Default for PoliteLayer {
 
 impl<R> PoliteLayer<R> {
     /// How often a refused call is sent again. Defaults to five times.
+    ///
+    /// With zero, the layer waits and paces, and every refusal is passed on.
+    ///
+    /// ```
+    /// use tidegate::client::PoliteLayer;
+    ///
+    /// let layer = PoliteLayer::new().max_retries(0);
+    /// ```
     #[must_use]
     pub fn max_retries(self, max_retries: u32) -> Self {
         self.with(|rules| rules.max_retries = max_retries)
@@ -121,24 +129,51 @@ impl<R> PoliteLayer<R> {
     }
 
     /// How waits grow, and by how much they differ.
+    ///
+    /// It applies to refusals that do not say how long to wait. Where the server says so, its wait is kept in
+    /// full, and only the jitter on top comes from here.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::client::{PoliteLayer, RetryBackoff};
+    ///
+    /// let slower = RetryBackoff { base: Duration::from_secs(1), ..RetryBackoff::default() };
+    /// let layer = PoliteLayer::new().backoff(slower);
+    /// ```
     #[must_use]
     pub fn backoff(self, backoff: RetryBackoff) -> Self {
         self.with(|rules| rules.backoff = backoff)
     }
 
     /// How many retries there can be in total. Defaults to one for five calls.
+    ///
+    /// The budget belongs to the layer, so all of its services and servers share it. It only bounds retries that
+    /// the server did not invite: a retry at the time that a `Retry-After` named is free.
+    ///
+    /// ```
+    /// use tidegate::client::{PoliteLayer, RetryBudget};
+    ///
+    /// // One retry for a hundred calls, and none saved up.
+    /// let layer = PoliteLayer::new().budget(RetryBudget::new(1, 1));
+    /// ```
     #[must_use]
     pub fn budget(self, budget: RetryBudget) -> Self {
         self.with(|rules| rules.budget = Arc::new(budget))
     }
 
     /// Refuses calls locally while their server refuses most. Off by default.
+    ///
+    /// A call that is refused locally fails with [`PoliteError::Throttled`](crate::PoliteError::Throttled) and
+    /// costs the server nothing. Use it where many clients share a server that is close to its limits.
     #[must_use]
     pub fn throttle(self, throttle: AdaptiveThrottle) -> Self {
         self.with(|rules| rules.throttle = Some(throttle))
     }
 
     /// Waits only after a refusal, and does not pace requests to avoid one.
+    ///
+    /// Without pacing, a client uses up its quota as fast as it can, and then waits for the rest of the window.
+    /// That suits batch jobs, which only care when they are done.
     #[must_use]
     pub fn without_pacing(self) -> Self {
         self.with(|rules| rules.paces = false)
@@ -149,6 +184,16 @@ impl<R> PoliteLayer<R> {
     ///
     /// At most about a thousand scopes are remembered. Scopes without current limits are forgotten first,
     /// then those whose limits end soonest, and never while a call is in flight.
+    ///
+    /// ```
+    /// use tidegate::client::PoliteLayer;
+    ///
+    /// // A server that limits each API key by itself, whatever the host is called.
+    /// let layer = PoliteLayer::new().scope(|request| {
+    ///     let key = request.headers.get("x-api-key");
+    ///     key.map(|key| format!("{key:?}")).unwrap_or_default()
+    /// });
+    /// ```
     #[must_use]
     pub fn scope(self, scope: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.scope = Arc::new(scope))
@@ -156,30 +201,60 @@ impl<R> PoliteLayer<R> {
 
     /// Which requests can be sent twice. Defaults to those whose method is idempotent (GET, HEAD,
     /// OPTIONS, TRACE, PUT, DELETE) and those with an `Idempotency-Key`.
+    ///
+    /// A server may have done its work although its response was lost or was a refusal by something in between.
+    /// So only say yes where doing it twice is harmless.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tidegate::client::PoliteLayer;
+    ///
+    /// // Searches are sent as POST, and change nothing.
+    /// let layer = PoliteLayer::new().repeat_if(|request| {
+    ///     request.method == Method::GET || request.uri.path() == "/search"
+    /// });
+    /// ```
     #[must_use]
     pub fn repeat_if(self, repeat: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.repeat_if = Arc::new(repeat))
     }
 
     /// Reports what happens to an observer.
+    ///
+    /// See [`ClientEvent`](crate::ClientEvent) for what is reported. There is one observer; a second call
+    /// replaces the first.
     #[must_use]
     pub fn observer(self, observer: impl ClientObserver + 'static) -> Self {
         self.with(|rules| rules.observer = Some(Arc::new(observer)))
     }
 
     /// Seeds all randomness, so that a test sees the same waits every time.
+    ///
+    /// Not for production: clients with the same seed come back at the same time, which jitter is there to avoid.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         self.with(|rules| rules.seed = Some(seed))
     }
 
     /// Repeats requests with a body too, by cloning it.
+    ///
+    /// The clone is made before the request is sent, so that every request pays for it, not only those that are
+    /// refused. That is cheap for `Bytes` and for shared bodies.
+    ///
+    /// ```
+    /// use tidegate::client::PoliteLayer;
+    ///
+    /// let layer = PoliteLayer::new().clone_bodies();
+    /// ```
     #[must_use]
     pub fn clone_bodies(self) -> PoliteLayer<ClonedBodies> {
         self.with_replay(ClonedBodies)
     }
 
     /// Makes the body of a retry with a function.
+    ///
+    /// The function gets the original body and returns another one, or `None` if this body cannot be sent twice;
+    /// the refusal is then passed on. See [`BodyReplay`].
     #[must_use]
     pub fn replay<B, F>(self, replay: F) -> PoliteLayer<F>
     where

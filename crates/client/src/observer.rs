@@ -27,6 +27,9 @@ impl<F: Fn(&ClientEvent) + Send + Sync> ClientObserver for F {
 }
 
 /// What happened to a call.
+///
+/// A call that is refused once and then succeeds reports `Refused` and `Retrying`. A call that is passed
+/// through at once reports nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientEvent {
@@ -65,6 +68,10 @@ pub enum ClientEvent {
 }
 
 /// Why a refused call is not sent again.
+///
+/// It says which setting of the layer to look at: [`repeat_if`](crate::PoliteLayer::repeat_if) and
+/// [`clone_bodies`](crate::PoliteLayer::clone_bodies), [`max_retries`](crate::PoliteLayer::max_retries),
+/// [`max_wait`](crate::PoliteLayer::max_wait), or [`budget`](crate::PoliteLayer::budget).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GiveUpReason {

@@ -26,6 +26,8 @@ impl<B, F: Fn(&B) -> Option<B> + Clone + Send + Sync + 'static> BodyReplay<B> fo
 }
 
 /// Repeats requests whose body is empty.
+///
+/// This is the default. It needs no copy of anything: the body of the retry is the empty default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyBodies;
 
@@ -36,6 +38,8 @@ impl<B: Body + Default> BodyReplay<B> for EmptyBodies {
 }
 
 /// Repeats requests by cloning their bodies.
+///
+/// Chosen by [`PoliteLayer::clone_bodies`](crate::PoliteLayer::clone_bodies).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClonedBodies;
 

@@ -14,6 +14,9 @@ type ScopeFunction = Arc<dyn Fn(&Parts) -> String + Send + Sync>;
 type RepeatFunction = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
 /// The limits, functions and observer that were set on a layer.
+///
+/// The defaults are those of [`PoliteLayer::new`](crate::PoliteLayer::new). All services of a layer share
+/// one copy, behind the state of the servers they know.
 #[derive(Clone)]
 pub(crate) struct ClientRules {
     pub(crate) max_retries: u32,

@@ -18,6 +18,14 @@ use crate::{BodyReplay, PoliteError};
 /// It is always ready: it waits in its calls, and waits for the inner service's readiness only when a
 /// request is sent. Otherwise a call would hold the capacity that the inner service reserved through every
 /// wait.
+///
+/// Dropping the future of a call ends it, with whatever it waits for: a turn that it had reserved is free for
+/// the next call, and a retry that it has not made is returned to the budget.
+///
+/// # Errors
+///
+/// [`PoliteError`]: the inner service's error, or the reason why the request was not sent. A refusal by the
+/// server is a response, not an error: the last one is passed on if the call gives up.
 #[derive(Clone)]
 pub struct PoliteClient<S, R> {
     inner: S,

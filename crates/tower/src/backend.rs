@@ -333,6 +333,8 @@ impl LayerCheck {
 
 /// What [`RateLimitLayer::limiter`](crate::RateLimitLayer::limiter) takes: a [`Limiter`], a
 /// [`PlanLimiter`], or an [`Arc`] of one.
+///
+/// It is sealed: a store of your own goes into a limiter, by [`Limiter::builder`], and works here too.
 pub trait IntoBackend: sealed::SealedIntoBackend {}
 
 impl<T: sealed::SealedIntoBackend> IntoBackend for T {}

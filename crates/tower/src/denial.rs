@@ -11,6 +11,20 @@ use tidegate_limiter::Decision;
 use crate::{RequestHead, grpc};
 
 /// A request that is about to be denied.
+///
+/// [`on_denied`](crate::RateLimitLayer::on_denied) turns it into a response: one of your own, or the default
+/// one, changed or unchanged.
+///
+/// ```
+/// use tidegate::tower::{Denial, RateLimitLayer};
+///
+/// let layer = RateLimitLayer::new("5/minute")?.on_denied(|denial: Denial<'_>| {
+///     let mut response = denial.into_response();
+///     response.headers_mut().insert("x-reason", "rate".parse().unwrap());
+///     response
+/// });
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 pub struct Denial<'a> {
     head: RequestHead<'a>,
     decision: &'a Decision,

@@ -7,6 +7,18 @@ use tidegate_http::HttpRequest;
 use tidegate_limiter::config::RequestRules;
 
 /// A request without its body, for keys, costs and conditions.
+///
+/// Functions that are given to a [`RateLimitLayer`](crate::RateLimitLayer) get it, so that they cannot wait for
+/// a body or consume it: a request is decided before its body has arrived.
+///
+/// ```
+/// use tidegate::tower::{RateLimitLayer, RequestHead};
+///
+/// // An export is as expensive as fifty ordinary requests.
+/// let layer = RateLimitLayer::new("1000/hour")?
+///     .cost(|head: RequestHead<'_>| if head.uri().path() == "/export" { 50 } else { 1 });
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     method: &'a Method,
@@ -42,6 +54,9 @@ impl<'a> RequestHead<'a> {
     }
 
     /// The first header of this name.
+    ///
+    /// Its bytes need not be text. `None` if there is no such field; for a field that may be repeated, see
+    /// [`headers`](Self::headers).
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers.get(name).map(HeaderValue::as_bytes)
     }
@@ -113,6 +128,16 @@ impl<'a> RequestHead<'a> {
 pub struct PeerIp(pub IpAddr);
 
 /// A response without its body.
+///
+/// [`count_if`](crate::RateLimitLayer::count_if) decides by it whether a request counts.
+///
+/// ```
+/// use tidegate::tower::RateLimitLayer;
+///
+/// // Only what was found counts.
+/// let layer = RateLimitLayer::new("100/minute")?.count_if(|response| response.status() != 404);
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
     status: StatusCode,

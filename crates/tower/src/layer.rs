@@ -39,6 +39,11 @@ pub struct RateLimitLayer {
 impl RateLimitLayer {
     /// A layer with this quota for each client, counted in this process: `100/minute`, `5 per 10s`,
     /// `1000/1h burst 200`. The policy is called `default`, which clients see.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if the quota cannot be parsed, or if no algorithm can enforce it. It says what was
+    /// expected.
     pub fn new(limit: impl Into<LimitSpec>) -> Result<Self, BuildError> {
         Ok(Self::limiter(Limiter::builder().limit(limit).build()?))
     }
@@ -78,6 +83,12 @@ impl RateLimitLayer {
 
     /// A layer with the policies of a file; the error lists everything that is wrong with it. The
     /// counters are in this process; for Redis, [load](PlanLimiter::load) the file with that store.
+    ///
+    /// The file is read once. To follow its changes, keep the [`PlanLimiter`] and replace its plan.
+    ///
+    /// # Errors
+    ///
+    /// [`FileProblems`]: all of them at once, each with its line and column.
     pub fn policy_file(path: impl AsRef<Path>) -> Result<Self, FileProblems> {
         let source = PolicySource::read(path.as_ref())?;
         Ok(Self::limiter(PlanLimiter::load(&source, MemoryStore::new())?))
@@ -85,6 +96,13 @@ impl RateLimitLayer {
 
     /// What distinguishes callers. Defaults to the client's address. Policies have their own keys, and
     /// this only sets how the address is found.
+    ///
+    /// ```
+    /// use tidegate::tower::{RateLimitLayer, RequestKey};
+    ///
+    /// let layer = RateLimitLayer::new("100/minute")?.by(RequestKey::header("x-user").or_shared());
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn by(self, key: RequestKey) -> Self {
         self.with(|config| config.key = key)
     }
@@ -132,6 +150,13 @@ impl RateLimitLayer {
     }
 
     /// Requests that are neither limited nor counted.
+    ///
+    /// ```
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::new("100/minute")?.skip(|head| head.uri().path() == "/healthz");
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn skip(self, skip: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|config| config.skip = Some(Arc::new(skip)))
     }

@@ -17,6 +17,9 @@ use crate::{RequestHead, ResponseBody, denial};
 /// A service whose requests are limited. Made by a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
 /// Clones share their counters. It is ready whenever the inner service is.
+///
+/// With counters in this process, the decision is made in `call`, without waiting and without an allocation
+/// for the decision itself. With counters in Redis, the returned future asks first.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,

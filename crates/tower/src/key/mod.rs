@@ -188,12 +188,22 @@ impl RequestKey {
     }
 
     /// All callers together: one counter.
+    ///
+    /// For a resource that all callers share, such as a slow backend. A single caller can then use up the limit
+    /// for all others.
     pub const fn everybody() -> Self {
         Self::new(KeySource::Everybody)
     }
 
     /// All of these together, as one key: each combination has its own counter. The settings of one key
     /// about proxies and networks apply to those without such settings.
+    ///
+    /// ```
+    /// use tidegate::tower::RequestKey;
+    ///
+    /// // Each user has a counter for each tenant.
+    /// let key = RequestKey::all([RequestKey::header("x-tenant"), RequestKey::header("x-user")]);
+    /// ```
     pub fn all(keys: impl IntoIterator<Item = Self>) -> Self {
         let keys: Vec<Self> = keys.into_iter().collect();
         let mut rule = AddressRule::default();
@@ -230,6 +240,9 @@ impl RequestKey {
     }
 
     /// How many bits of an IPv6 address count. Defaults to 64, which is also the maximum.
+    ///
+    /// A provider gives a customer a network, not an address. With single addresses as keys, one customer would
+    /// have 2^64 of them.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.each_address(&mut |address| address.ipv6_prefix = Some(bits));
@@ -238,6 +251,13 @@ impl RequestKey {
 
     /// Counts a request that lacks this key by another one; with `a.or(b).or(c)`, by the first that it
     /// has. The settings of one key about proxies and networks apply to the other, if it has none.
+    ///
+    /// ```
+    /// use tidegate::tower::RequestKey;
+    ///
+    /// // By the key of the API, or else by the address.
+    /// let key = RequestKey::header("x-api-key").or(RequestKey::client_ip().trust_hops(1));
+    /// ```
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let (own_rule, other_rule) = (self.address.clone(), other.address.clone());
@@ -246,12 +266,16 @@ impl RequestKey {
     }
 
     /// One counter for all requests that lack this key.
+    ///
+    /// A flood of requests without the key uses up that one counter, and nothing else.
     #[must_use]
     pub fn or_shared(self) -> Self {
         self.otherwise(KeySubstitute::Shared)
     }
 
     /// Requests that lack this key are not limited.
+    ///
+    /// Only use it where something else makes sure that nobody leaves the key out to avoid the limit.
     #[must_use]
     pub fn or_unlimited(self) -> Self {
         self.otherwise(KeySubstitute::Unlimited)
