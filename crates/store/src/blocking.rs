@@ -9,6 +9,18 @@ use std::marker::PhantomData;
 /// The thread may be the one that drives another runtime. So a store with connections then uses those of
 /// the background runtime, and never those that it made elsewhere: their answers might not be read until
 /// the caller continues.
+///
+/// Guards nest: the thread stays marked until the outermost one is dropped.
+///
+/// ```
+/// use tidegate_store::BlockingGuard;
+///
+/// let outer = BlockingGuard::enter();
+/// drop(BlockingGuard::enter());
+/// assert!(BlockingGuard::is_active());
+/// drop(outer);
+/// assert!(!BlockingGuard::is_active());
+/// ```
 #[derive(Debug)]
 #[must_use = "the mark ends when the guard is dropped"]
 pub struct BlockingGuard {

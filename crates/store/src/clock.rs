@@ -21,6 +21,16 @@ pub trait Clock: Send + Sync {
 /// Setting the wall clock later has no effect: neither an operator nor NTP can reopen a window. It
 /// is read through the kernel rather than from the processor's counter, because counters on
 /// different cores can disagree, and a limiter that sees time jump back denies too early.
+///
+/// A reading takes some tens of nanoseconds and never fails. Time that the machine has slept counts on Linux.
+///
+/// ```
+/// use tidegate::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// let earlier = clock.now();
+/// assert!(clock.now() >= earlier);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     /// The offset from the monotonic clock to wall time, in microseconds.
@@ -123,6 +133,21 @@ fn monotonic_nanos() -> u64 {
 /// clock.advance(Span::from_secs(2));
 /// assert_eq!(same.now(), Timestamp::from_secs(61));
 /// ```
+///
+/// With it, a test of a limit needs no sleep and gives the same result on every machine:
+///
+/// ```
+/// use tidegate::{Limiter, ManualClock, MemoryStore, Span};
+///
+/// let clock = ManualClock::default();
+/// let store = MemoryStore::builder().clock(clock.clone()).build();
+/// let limiter = Limiter::builder().limit("1/minute").store(store).build()?;
+/// assert!(limiter.check_now("alice").is_allowed());
+/// let denied = limiter.check_now("alice");
+/// clock.advance(denied.retry_after().unwrap());
+/// assert!(limiter.check_now("alice").is_allowed());
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock {
     micros: Arc<AtomicU64>,
@@ -137,6 +162,8 @@ impl ManualClock {
     }
 
     /// Sets the time, backwards too.
+    ///
+    /// A store must bear that, as it must bear a machine whose clock is set back: it gives nobody extra quota.
     pub fn set(&self, now: Timestamp) {
         self.micros.store(now.as_micros(), Ordering::SeqCst);
     }

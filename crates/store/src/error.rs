@@ -21,6 +21,9 @@ pub struct StoreError {
 
 impl StoreError {
     /// An error of this kind, with a message.
+    ///
+    /// Whether the charges may have been taken follows from the kind: it is unknown after a timeout and after a
+    /// lost connection. [`with_outcome`](Self::with_outcome) overrides that.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         let may_have_settled = matches!(kind, StoreErrorKind::Timeout | StoreErrorKind::Lost);
         Self { kind, message: message.into(), may_have_settled }
@@ -34,6 +37,15 @@ impl StoreError {
 
     /// Whether the charges may have been taken despite the error. It is safe to retry only if they were
     /// not.
+    ///
+    /// ```
+    /// use tidegate::{StoreError, StoreErrorKind};
+    ///
+    /// let lost = StoreError::new(StoreErrorKind::Lost, "connection reset");
+    /// assert!(lost.may_have_settled());
+    /// let refused = StoreError::new(StoreErrorKind::Unreachable, "connection refused");
+    /// assert!(!refused.may_have_settled());
+    /// ```
     pub const fn may_have_settled(&self) -> bool {
         self.may_have_settled
     }
@@ -45,6 +57,16 @@ impl StoreError {
 }
 
 /// The kind of error, to act, count and alert on instead of matching texts.
+///
+/// Limiters treat all kinds alike: the policy's `on_store_error` decides. The kinds are for people who have
+/// to find out what is wrong: [`name`](Self::name) is the label `kind` of a metric.
+///
+/// ```
+/// use tidegate::StoreErrorKind;
+///
+/// let names: Vec<_> = StoreErrorKind::ALL.iter().map(|kind| kind.name()).collect();
+/// assert!(names.contains(&"readonly"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {

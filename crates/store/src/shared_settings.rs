@@ -12,6 +12,15 @@ use crate::{StoreError, StoreErrorKind};
 ///
 /// They are for operations that happen a few times a day: settings are read as a whole, and written one
 /// at a time. Every setting expires eventually.
+///
+/// A server keeps operators' changes there, and the list of its instances. To follow changes cheaply, remember
+/// the version of the last snapshot and pass it to [`read_settings`](Self::read_settings): while nothing
+/// has changed, the answer is `None`.
+///
+/// # Errors
+///
+/// [`StoreError`] if the store does not answer, and one of kind [`Full`](StoreErrorKind::Full) for a setting
+/// that is too large or one too many; see [`SettingEntry::validate`].
 pub trait SharedSettings: Send + Sync {
     /// Writes a setting, replacing any other of the same name.
     fn put_setting(
@@ -45,6 +54,8 @@ pub trait SharedSettings: Send + Sync {
 }
 
 /// All settings at one version.
+///
+/// The default is an empty one, as a deployment has before anything was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsSnapshot {
     /// Changes whenever a setting is written or removed. Zero only if there are no settings.
@@ -54,6 +65,8 @@ pub struct SettingsSnapshot {
 }
 
 /// One setting.
+///
+/// Stores do not interpret the value. It is bytes, since it may come from a newer version of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingEntry {
     /// Its name.
@@ -75,6 +88,19 @@ impl SettingEntry {
     pub const LONGEST: Span = Span::from_days(400);
 
     /// Whether this setting is accepted beside `others` existing ones.
+    ///
+    /// Every store calls it before it writes, so that all stores accept the same settings.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] of kind [`Full`](StoreErrorKind::Full) that shows the size and the bound.
+    ///
+    /// ```
+    /// use tidegate_store::SettingEntry;
+    ///
+    /// assert!(SettingEntry::validate("override:alice", b"{}", 7).is_ok());
+    /// assert!(SettingEntry::validate("", b"{}", 7).is_err());
+    /// ```
     pub fn validate(name: &str, text: &[u8], others: usize) -> Result<(), StoreError> {
         let problem = match () {
             () if name.is_empty() || name.len() > Self::LONGEST_NAME => {

@@ -9,6 +9,8 @@ use crate::StoreError;
 
 /// The verdicts of one settlement, in the order of its charges. One or two, which most policies have,
 /// need no allocation.
+///
+/// Callers that decide often can keep one and clear it: settling appends.
 pub type Verdicts = SmallVec<[Verdict; 2]>;
 
 /// Keeps counters, and owns the clock that they use.
@@ -23,9 +25,18 @@ pub type Verdicts = SmallVec<[Verdict; 2]>;
 ///
 /// An error means that the store could not decide. If the charges may have been taken all the same, the
 /// error must [report it](StoreError::may_have_settled).
+///
+/// A store in memory settles without waiting and implements [`LocalStore`] too; it answers
+/// [`try_settle`](Store::try_settle), which callers that are not async use. A remote store implements
+/// [`settle`](Store::settle) and leaves the defaults of both. To write one, begin with `tidegate_core::settle`:
+/// it decides, given access to the states.
 pub trait Store: Send + Sync {
     /// Settles the charges of one request: returns whether every enforced charge passes, and appends a
     /// verdict for each charge to `out`. Charges that cost nothing are peeks, and change nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store could not decide. Verdicts in `out` do not count then.
     fn settle(
         &self,
         charges: &[Charge<'_>],
@@ -73,6 +84,9 @@ pub trait Store: Send + Sync {
     }
 
     /// Gives a charge's cost back.
+    ///
+    /// The counter never holds more than its limit afterwards, and what has expired in the meantime stays
+    /// expired: a refund that comes too late changes nothing.
     fn refund(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Deletes a charge's counter, as if the key were new.
@@ -118,6 +132,9 @@ pub trait Store: Send + Sync {
 }
 
 /// What a store holds, as far as that is known.
+///
+/// A field is `None` if the store does not know, or if asking would be too expensive: metrics leave it out
+/// then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUsage {
     /// Keys, including expired ones that have not been removed yet.
@@ -135,6 +152,23 @@ pub struct StoreUsage {
 }
 
 /// A store in this process: it answers immediately and cannot fail.
+///
+/// Limiters over such a store have methods that do not wait.
+///
+/// ```
+/// use tidegate_core::{Charge, Cost, Fingerprint, Rule};
+/// use tidegate_store::{LocalStore, MemoryStore, Verdicts};
+///
+/// let limit = "2/minute".parse()?;
+/// let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: false };
+/// let charge = Charge::new(Fingerprint::new(2, 2), Cost::ONE, &rule);
+/// let (store, mut verdicts) = (MemoryStore::new(), Verdicts::new());
+/// assert!(store.settle_now(&[charge], &mut verdicts));
+/// store.refund_now(&charge);
+/// assert!(store.settle_now(&[charge], &mut verdicts));
+/// assert_eq!(verdicts[1].remaining, 1);
+/// # Ok::<(), tidegate_core::QuotaError>(())
+/// ```
 pub trait LocalStore: Store {
     /// [`Store::settle`], immediately.
     fn settle_now(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> bool;

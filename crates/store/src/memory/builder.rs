@@ -43,6 +43,13 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// The most memory for its counters, in bytes. A quarter of it is for sliding logs; the rest is for
     /// keys, at 96 bytes each. Defaults, for each store, to half of the memory that this process can use:
     /// the machine's, or its control group's if that is less.
+    ///
+    /// ```
+    /// use tidegate::MemoryStore;
+    ///
+    /// let store = MemoryStore::builder().max_memory(64 << 20).build();
+    /// assert!(store.stats().max_bytes <= 64 << 20);
+    /// ```
     pub fn max_memory(self, bytes: u64) -> Self {
         Self { max_memory: Some(bytes), ..self }
     }
@@ -64,17 +71,24 @@ impl<C: Clock> MemoryStoreBuilder<C> {
 
     /// How many locks the keys are spread over, rounded up to a power of two. Defaults to enough
     /// for this machine's cores.
+    ///
+    /// More shards mean less waiting between threads and slightly more memory. A small store has fewer than were
+    /// asked for, since each shard needs enough keys to find dead ones among them.
     pub fn shards(self, shards: usize) -> Self {
         Self { shards, ..self }
     }
 
     /// Uses another clock.
+    ///
+    /// The store reads it once for each settlement. See [`ManualClock`](crate::ManualClock) for tests.
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
         let Self { max_memory, max_keys, max_log_bytes, shards, .. } = self;
         MemoryStoreBuilder { clock, max_memory, max_keys, max_log_bytes, shards }
     }
 
     /// Builds the store.
+    ///
+    /// It allocates little: tables grow with the keys that arrive.
     pub fn build(self) -> MemoryStore<C> {
         let (max_keys, max_log_bytes) = self.bounds();
         // A shard of a full store should hold enough keys for a new one to find dead ones among

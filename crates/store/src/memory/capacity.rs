@@ -1,4 +1,7 @@
 //! The store's bounds, and how its space is shared between pools of keys.
+//!
+//! Capacity is counted in keys, and a key claims its room before it is added. A claim that is dropped unused
+//! gives the room back, so a settlement that is denied leaves no trace.
 
 use std::sync::atomic::AtomicUsize as Plain;
 

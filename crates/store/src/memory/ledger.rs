@@ -1,4 +1,8 @@
 //! Settles several charges together: locks every shard that they need.
+//!
+//! A request with one limit takes a shorter way, in `settlement.rs`; this is the way of several. All states
+//! are found and locked before the first of them is judged, so that the request is settled at one time and
+//! other requests see all of it or nothing.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, ChargeAccounts, Cost, Timestamp, Verdict};

@@ -1,4 +1,7 @@
 //! Settles charges: of known keys, of new keys, and of keys for which there is no room.
+//!
+//! There are three ways, and each falls back to the next: a known key is settled in its table, a new key needs
+//! room first, and a key without room is settled in a cell that it shares.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Timestamp, Verdict, settle};

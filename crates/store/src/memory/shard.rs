@@ -1,4 +1,7 @@
 //! One shard: a table for each algorithm, behind one lock.
+//!
+//! A shard does not know what its neighbours do: whoever needs several shards locks them in ascending order
+//! (`ledger.rs`).
 
 use tidegate_core::{
     AlgorithmKind, Charge, Cost, Fingerprint, Limit, Timestamp, Verdict, algorithm,
