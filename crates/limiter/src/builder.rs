@@ -1,5 +1,7 @@
 //! Builds a limiter, or reports everything that is wrong with its settings.
 
+use std::fmt;
+
 use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
 use tidegate_policy::{KeyHasher, OnStoreError, Policy, PolicyError, Precision};
 use tidegate_store::{MemoryStore, Store};
@@ -217,22 +219,42 @@ impl From<Limit> for LimitSpec {
 }
 
 /// Why a limiter cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Invalid limits: all of them, not only the first.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Limits(Vec<QuotaError>),
     /// A lease of nothing, or of more than half the limit.
-    #[error(
-        "a lease of {0} thousandths of a limit: expected {least} to {most}",
-        least = Precision::MAX_OVER_PERMILLE.start(),
-        most = Precision::MAX_OVER_PERMILLE.end()
-    )]
     MaxOver(u16),
     /// An invalid policy.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Policy(PolicyError),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limits(problems) => {
+                let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
+            Self::MaxOver(permille) => {
+                let (least, most) = Precision::MAX_OVER_PERMILLE.into_inner();
+                write!(
+                    f,
+                    "a lease of {permille} thousandths of a limit: expected {least} to {most}"
+                )
+            }
+            Self::Policy(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl From<PolicyError> for BuildError {
+    fn from(error: PolicyError) -> Self {
+        Self::Policy(error)
+    }
 }
 
 #[cfg(test)]

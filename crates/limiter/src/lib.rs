@@ -25,6 +25,7 @@ mod histogram;
 mod lease_table;
 mod limiter;
 mod peek_verdict;
+#[cfg(feature = "files")]
 mod plan_limiter;
 mod rate_limiter;
 mod resolver;
@@ -40,6 +41,7 @@ pub use builder::{BuildError, LimitSpec, LimiterBuilder};
 pub use decision::{Decision, DecisionReason, DecisionSource};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use limiter::Limiter;
+#[cfg(feature = "files")]
 pub use plan_limiter::PlanLimiter;
 pub use rate_limiter::RateLimiter;
 pub use resolver::{KeyResolver, ResolvingLimiter};
@@ -56,13 +58,17 @@ pub use tidegate_core::{
 };
 #[doc(hidden)]
 pub use tidegate_policy::key_as_text;
+#[cfg(feature = "files")]
 pub use tidegate_policy::{
-    AdHocLimit, Attributes, CostFault, IpAddress, IpNetwork, IpNetworkError, Key, KeyHasher,
-    OnStoreError, OwnedKey, Plan, Policy, PolicyError, Precision, RequestCharges,
-    path_in_normal_form,
+    AdHocLimit, Attributes, CostFault, Plan, RequestCharges, path_in_normal_form,
+};
+pub use tidegate_policy::{
+    IpAddress, IpNetwork, IpNetworkError, Key, KeyHasher, OnStoreError, OwnedKey, Policy,
+    PolicyError, Precision,
 };
 
-/// Configuration files: reading, checking, explaining and importing them.
+/// Configuration files: reading, checking, explaining and importing them. Requires the feature `files`.
+#[cfg(feature = "files")]
 pub mod config {
     pub use tidegate_core::{KeyTemplate, KeyTemplateError};
     pub use tidegate_policy::{

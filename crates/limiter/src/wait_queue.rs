@@ -1,6 +1,7 @@
 //! Wait queues: callers wait for their turn instead of being denied (a leaky bucket).
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -40,22 +41,34 @@ impl Default for WaitLimits {
 }
 
 /// Why a caller that waited was not admitted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {
     /// The queue is full.
-    #[error("{0} callers are waiting already")]
     QueueFull(usize),
     /// The longest wait is over, spent in the queue or on a slow store.
-    #[error("not ready within {0:?}")]
     TooLong(Duration),
     /// The caller would have to wait this long, which is more than the longest wait.
-    #[error("the wait would be {}, which is longer than allowed", Span::from(*.0).roughly())]
     Later(Duration),
     /// The limiter will never allow the request, however long the caller waits.
-    #[error("waiting does not help: {0}")]
     Never(DecisionReason),
 }
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QueueFull(waiting) => write!(f, "{waiting} callers are waiting already"),
+            Self::TooLong(longest) => write!(f, "not ready within {longest:?}"),
+            Self::Later(wait) => {
+                let wait = Span::from(*wait).roughly();
+                write!(f, "the wait would be {wait}, which is longer than allowed")
+            }
+            Self::Never(reason) => write!(f, "waiting does not help: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for WaitError {}
 
 impl<S: Store> Limiter<S> {
     /// Waits until `key` may do something that costs one unit, and takes it.

@@ -159,6 +159,6 @@ impl OverrideCounterKey<'_> {
     fn entity(&self) -> String {
         let mut parts = Vec::new();
         self.each_part(|part| parts.push(String::from_utf8_lossy(part).into_owned()));
-        crate::planned_policy::join_parts(&parts)
+        crate::key::join_parts(&parts)
     }
 }

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use tidegate_core::Fingerprint;
 
 use crate::IpAddress;
-use crate::normalise::readable;
-use crate::planned_policy::join_parts;
 
 /// One or more parts that together identify a caller.
 ///
@@ -239,6 +237,27 @@ macro_rules! pointer_keys {
 
 pointer_keys!(&K, Box<K>, Arc<K>);
 
+/// The value as text. Bytes that are not text stay distinct: they become hex digits after a NUL, which
+/// does not occur in readable text.
+pub(crate) fn readable(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.iter().fold("\0".to_owned(), |text, byte| text + &format!("{byte:02x}")),
+    }
+}
+
+/// Joins parts into one text, different for different parts: a colon in a part is written `%3a`, so
+/// that no caller can shift the border between two parts. A single part stays as it is.
+pub(crate) fn join_parts(parts: &[String]) -> String {
+    match parts {
+        [part] => part.clone(),
+        parts => {
+            let escaped = |part: &String| part.replace('%', "%25").replace(':', "%3a");
+            parts.iter().map(escaped).collect::<Vec<_>>().join(":")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,5 +276,19 @@ mod tests {
         assert_eq!(key_as_text(&ip("2001:db8::1")), key_as_text(&ip("2001:db8::2")));
         assert_eq!(key_as_text(&ip("::ffff:203.0.113.9")), "203.0.113.9");
         assert_eq!(key_as_text(&Fingerprint::new(1, 2)), format!("{:?}", Fingerprint::new(1, 2)));
+    }
+
+    fn text(parts: &[&str]) -> String {
+        join_parts(&parts.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn no_two_callers_have_one_name() {
+        assert_eq!(text(&["alice"]), "alice");
+        assert_eq!(text(&["2001:db8::1"]), "2001:db8::1");
+        assert_eq!(text(&["alice", "/cart"]), "alice:/cart");
+        assert_eq!(text(&["1:2", "3"]), "1%3a2:3");
+        assert_ne!(text(&["1:2", "3"]), text(&["1", "2:3"]));
+        assert_ne!(text(&["1%3a2", "3"]), text(&["1:2", "3"]));
     }
 }

@@ -1,6 +1,6 @@
 //! The names of a policy's keys in a store.
 
-use tidegate_core::{KeyTemplate, Limit, Rule};
+use tidegate_core::{KeyTemplate, Limit};
 
 /// How the keys of a policy are named in a store.
 #[derive(Clone, Debug, Default)]
@@ -28,14 +28,6 @@ impl KeyNames {
             }
             names => names,
         }
-    }
-}
-
-/// The name of one of the rules of a policy that apply together.
-pub(crate) fn limit_name(policy: &str, together: &[Rule], rule: &Rule) -> String {
-    match together {
-        [_] => policy.to_owned(),
-        _ => format!("{policy}-{}", rule.limit.quota().window()),
     }
 }
 

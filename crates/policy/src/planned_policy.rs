@@ -9,6 +9,7 @@ use crate::KeyHasher;
 use crate::attributes::ResolvedAttributes;
 use crate::cost::{CostFault, CostSource, multiplied_cost};
 use crate::gateway::{DeniedResponse, ResponseCostSource};
+use crate::key::join_parts;
 use crate::key_names::KeyNames;
 use crate::matcher::{ConditionMismatch, MatchCondition};
 use crate::settings::{OnStoreError, PolicyMode, Precision};
@@ -265,41 +266,10 @@ impl PlannedPolicy {
     }
 }
 
-/// Joins parts into one text, different for different parts: a colon in a part is written `%3a`, so
-/// that no caller can shift the border between two parts. A single part stays as it is.
-pub(crate) fn join_parts(parts: &[String]) -> String {
-    match parts {
-        [part] => part.clone(),
-        parts => {
-            let escaped = |part: &String| part.replace('%', "%25").replace(':', "%3a");
-            parts.iter().map(escaped).collect::<Vec<_>>().join(":")
-        }
-    }
-}
-
 /// Where limits come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitOrigin {
     Override,
     Tier(usize),
     Policy,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::join_parts;
-
-    fn text(parts: &[&str]) -> String {
-        join_parts(&parts.iter().map(ToString::to_string).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn no_two_callers_have_one_name() {
-        assert_eq!(text(&["alice"]), "alice");
-        assert_eq!(text(&["2001:db8::1"]), "2001:db8::1");
-        assert_eq!(text(&["alice", "/cart"]), "alice:/cart");
-        assert_eq!(text(&["1:2", "3"]), "1%3a2:3");
-        assert_ne!(text(&["1:2", "3"]), text(&["1", "2:3"]));
-        assert_ne!(text(&["1%3a2", "3"]), text(&["1:2", "3"]));
-    }
 }

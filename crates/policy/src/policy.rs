@@ -1,10 +1,10 @@
 //! A named set of limits on one kind of key.
 
+use std::fmt;
+
 use smallvec::SmallVec;
 use tidegate_core::{CalendarPeriod, Charge, Cost, Fingerprint, Limit, Rule, Span};
 
-use crate::ad_hoc_limit::AD_HOC_POOL;
-use crate::key_names::limit_name;
 use crate::{Key, KeyHasher};
 
 /// The charges of one request. Up to four need no allocation.
@@ -150,14 +150,12 @@ impl Policy {
 }
 
 /// Why a policy cannot be created.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// No name, or a very long one.
-    #[error("a policy name of {0} bytes: expected 1 to {max}", max = Policy::MAX_NAME)]
     Name(usize),
     /// No limit, or very many.
-    #[error("policy {policy:?} has {count} limits: expected 1 to {max}", max = Policy::MAX_LIMITS)]
     Limits {
         /// The policy's name.
         policy: String,
@@ -166,7 +164,32 @@ pub enum PolicyError {
     },
 }
 
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(length) => {
+                write!(f, "a policy name of {length} bytes: expected 1 to {}", Policy::MAX_NAME)
+            }
+            Self::Limits { policy, count } => {
+                let most = Policy::MAX_LIMITS;
+                write!(f, "policy {policy:?} has {count} limits: expected 1 to {most}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// The name of one of the rules of a policy that apply together.
+pub(crate) fn limit_name(policy: &str, together: &[Rule], rule: &Rule) -> String {
+    match together {
+        [_] => policy.to_owned(),
+        _ => format!("{policy}-{}", rule.limit.quota().window()),
+    }
+}
+
 /// The rule that keeps track of the callers that a policy blocks.
+#[cfg(feature = "files")]
 pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforced: bool) -> Rule {
     let window = limit.quota().window().as_micros();
     let id = hasher.unrelated().fingerprint(&(policy, "block", window, 0_usize));
@@ -175,8 +198,10 @@ pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforce
 
 /// The rule of a limit that comes with a request. Its name is empty, so it never collides with the
 /// rules of policies.
+#[cfg(feature = "files")]
 pub(crate) fn override_rule(hasher: &KeyHasher, limit: Limit) -> Rule {
-    let id = hasher.unrelated().fingerprint(&identity("", &limit, 0)).with_pool(AD_HOC_POOL);
+    let id = hasher.unrelated().fingerprint(&identity("", &limit, 0));
+    let id = id.with_pool(crate::ad_hoc_limit::AD_HOC_POOL);
     Rule { id, limit, enforced: true, staggered: false }
 }
 

@@ -5,8 +5,9 @@ use tidegate_core::{Charge, Cost, Fingerprint};
 
 use crate::attributes::ResolvedAttributes;
 use crate::cost::{CostFault, cost_above_limits};
-use crate::key_names::{KeyNames, limit_name};
+use crate::key_names::KeyNames;
 use crate::planned_policy::PlannedPolicy;
+use crate::policy::limit_name;
 use crate::{KeyHasher, Plan, PolicyCharges};
 
 /// The charges of one request, and the policy that each belongs to. Up to four need no allocation.

@@ -1,7 +1,6 @@
 //! Settings that a plan only carries along: they change how decisions are made, not the charges.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 use tidegate_core::{KeyTemplate, Span};
 
@@ -9,6 +8,8 @@ use crate::file::file_choice;
 use crate::gateway::SecretText;
 use crate::normalise::IpNetwork;
 use crate::requests::RequestRules;
+
+pub(crate) use crate::store_terms::{OnStoreError, Precision};
 
 file_choice! {
     /// Whether a policy is enforced.
@@ -25,44 +26,12 @@ file_choice! {
     }
 }
 
-file_choice! {
-    /// What to do if the store does not answer.
-    #[derive(Default)]
-    #[non_exhaustive]
-    pub enum OnStoreError("failure mode", "OnStoreErrorName", "What to do if the store does not answer.") {
-        /// An embedded store takes over until the store answers again, with this instance's share of
-        /// each limit, starting from the last known state of the store.
-        #[default]
-        Local = "local",
-        /// Everything is allowed.
-        Open = "open",
-        /// Everything is denied.
-        Closed = "closed",
-    }
-}
-
-/// How exact a decision must be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Precision {
-    /// The store makes every decision.
-    Exact,
-    /// A denial is cached until it ends. Decisions are still exact.
-    #[default]
-    CachedDeny,
-    /// Each node takes some of the quota at a time.
-    Leased {
-        /// How far all nodes together may overshoot, in thousandths of the limit.
-        max_over_permille: u16,
-    },
-}
-
-impl Precision {
-    /// The range of `max_over_permille`.
-    pub const MAX_OVER_PERMILLE: RangeInclusive<u16> = 1..=500;
-    /// The smallest limit to lease, for each instance: a lease of a smaller one would be all of it.
-    pub const MIN_LEASED: u64 = 20;
-}
+file_choice!(
+    @impl OnStoreError,
+    "failure mode",
+    "OnStoreErrorName",
+    "What to do if the store does not answer."
+);
 
 file_choice! {
     /// The unit of `X-RateLimit-Reset`, for responses with `X-RateLimit-*` headers. Clients that expect

@@ -11,8 +11,7 @@ use std::fmt;
 /// assert_eq!(error.kind(), StoreErrorKind::Timeout);
 /// assert_eq!(error.to_string(), "store timed out: no answer within 10ms");
 /// ```
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("store {kind}: {message}")]
+#[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
@@ -55,6 +54,14 @@ impl StoreError {
         self.kind
     }
 }
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "store {}: {}", self.kind, self.message)
+    }
+}
+
+impl std::error::Error for StoreError {}
 
 /// The kind of error, to act, count and alert on instead of matching texts.
 ///

@@ -31,19 +31,21 @@
 //!
 //! # Features
 //!
-//! None is on by default, and none changes decisions.
+//! Only `files` is on by default, and none changes decisions. A program whose limits are in its code
+//! needs no files: with `default-features = false` it compiles few crates.
 //!
-//! | feature | | third-party crates |
+//! | feature | | third-party crates, without default features |
 //! |---|---|--:|
-//! | none | policies and their files, the embedded store, wait queues | 38 |
-//! | `macros` | the attribute `rate_limit` | 39 |
-//! | `serde` | decisions can be serialised, limits deserialised | 39 |
-//! | `redis` | counters in Redis, including Sentinel, Cluster and TLS | 99 |
-//! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper | 51 |
-//! | `axum` | the same, with addresses and path templates as axum knows them, and an extractor | 69 |
-//! | `tonic` | the same, with addresses as tonic knows them | 85 |
-//! | `client` | `client::PoliteLayer`: a layer for clients, which honours the limits of servers | 45 |
-//! | `reqwest` | the same, around reqwest's client | 97 |
+//! | none | policies in code, the embedded store, wait queues | 16 |
+//! | `files` | policy files, [`Plan`] and [`PlanLimiter`]; on by default | 36 |
+//! | `macros` | the attribute `rate_limit` | 20 |
+//! | `serde` | decisions can be serialised, limits deserialised | 23 |
+//! | `redis` | counters in Redis, including Sentinel, Cluster and TLS | 85 |
+//! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper; includes `files` | 49 |
+//! | `axum` | the same, with addresses and path templates as axum knows them, and an extractor | 67 |
+//! | `tonic` | the same, with addresses as tonic knows them | 83 |
+//! | `client` | `client::PoliteLayer`: a layer for clients, which honours the limits of servers | 30 |
+//! | `reqwest` | the same, around reqwest's client | 82 |
 //! | `tracing` | the layer's warnings as events instead of on standard error | |
 //!
 //! # Choosing an algorithm

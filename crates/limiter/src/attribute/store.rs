@@ -17,9 +17,16 @@ pub fn use_store<S: Store + 'static>(store: S) -> Result<(), LateSetupError> {
 }
 
 /// The store or the resolver was set too late: a limited function has been called, or it was set before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("set twice, or after the first call of a limited function")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateSetupError;
+
+impl fmt::Display for LateSetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("set twice, or after the first call of a limited function")
+    }
+}
+
+impl std::error::Error for LateSetupError {}
 
 pub(super) fn of_this_process() -> Arc<AnyStore> {
     Arc::clone(STORE.get_or_init(|| Arc::new(AnyStore::new(MemoryStore::new()))))

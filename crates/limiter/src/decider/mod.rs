@@ -2,10 +2,12 @@
 
 mod cached_decisions;
 mod feasibility;
+#[cfg(feature = "files")]
+mod plan_support;
 mod refund;
+mod without_store;
 
-use smallvec::SmallVec;
-use tidegate_core::{Charge, Rule, Span, Timestamp, Verdict};
+use tidegate_core::{Charge, Span, Timestamp};
 use tidegate_policy::{OnStoreError, Precision};
 use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
 use tokio::time::timeout;
@@ -14,7 +16,7 @@ use self::feasibility::Feasibility;
 pub(crate) use self::feasibility::denial_without_store;
 pub(crate) use self::refund::RefundTarget;
 use crate::deny_cache::{DenyCache, DenyCacheMoment};
-use crate::fallback::{self, FallbackStore};
+use crate::fallback::FallbackStore;
 use crate::lease_table::LeaseTable;
 use crate::store_trouble::StoreTrouble;
 use crate::store_vitals::{StoreReport, StoreVitals};
@@ -66,15 +68,6 @@ impl<S: Store> Decider<S> {
             trouble: StoreTrouble::default(),
             vitals: StoreVitals::default(),
         }
-    }
-
-    pub(crate) fn with_nodes(self, nodes: u32) -> Self {
-        Self { fallback: FallbackStore::new(nodes), ..self }
-    }
-
-    /// From now on this is instance `number` of `nodes`, counted from zero.
-    pub(crate) fn set_share(&self, nodes: u32, number: u32) {
-        self.fallback.set_share(nodes, number);
     }
 
     pub(crate) const fn store(&self) -> &S {
@@ -227,29 +220,6 @@ impl<S: Store> Decider<S> {
         Ok(())
     }
 
-    /// The verdicts, if these charges are known to be denied; and the moment, for
-    /// [`remember`](Self::remember).
-    pub(crate) fn recall(
-        &self,
-        charges: &[Charge<'_>],
-    ) -> Option<(Option<Verdicts>, DenyCacheMoment)> {
-        let denials = self.denials.as_ref()?;
-        let now = denials.moment(charges);
-        Some((denials.recall(charges, now), now))
-    }
-
-    /// Remembers a denial that was composed outside, such as by a block.
-    pub(crate) fn remember(
-        &self,
-        charges: &[Charge<'_>],
-        verdicts: &Verdicts,
-        moment: DenyCacheMoment,
-    ) {
-        if let Some(denials) = &self.denials {
-            denials.remember(charges, verdicts, moment);
-        }
-    }
-
     fn learn(
         &self,
         denials: &DenyCache,
@@ -283,48 +253,6 @@ impl<S: Store> Decider<S> {
         let verdicts = charges.iter().zip(decision.verdicts());
         let passed = verdicts.filter(|(_, verdict)| verdict.allowed).map(|(charge, _)| charge);
         passed.fold(moment, |moment, charge| denials.forget_since(charge, charges, moment))
-    }
-
-    /// Decides while the store is unavailable: the only place that implements [`OnStoreError`]. Each
-    /// policy has its own mode; a single closed one denies.
-    #[cold]
-    pub(crate) fn decide_without_store(
-        &self,
-        charges: &[Charge<'_>],
-        mode: impl Fn(usize) -> OnStoreError,
-    ) -> Decision {
-        if Feasibility::of(charges) != Feasibility::Possible {
-            return denial_without_store(charges, DecisionSource::Fallback);
-        }
-        let counts = |index: usize, wanted| {
-            mode(index) == wanted && charges.get(index).is_some_and(|charge| charge.rule().enforced)
-        };
-        let closed = |index: &usize| counts(*index, OnStoreError::Closed);
-        if (0..charges.len()).any(|index| closed(&index)) {
-            let denying = (0..charges.len()).filter(closed);
-            return Decision::unavailable(denying, fallback::RETRY_AFTER);
-        }
-        if !(0..charges.len()).any(|index| mode(index) == OnStoreError::Local) {
-            return Decision::without_verdicts(true, DecisionSource::Fallback);
-        }
-        // Limits that fail open become shadow limits.
-        let rule = |(index, charge): (usize, &Charge<'_>)| Rule {
-            enforced: counts(index, OnStoreError::Local),
-            ..*charge.rule()
-        };
-        let rules: SmallVec<[Rule; 4]> = charges.iter().enumerate().map(rule).collect();
-        let local: SmallVec<[Charge<'_>; 4]> =
-            charges.iter().zip(&rules).map(|(charge, rule)| charge.with_rule(rule)).collect();
-        let now = self.now();
-        Decision::of_charges(&local, DecisionSource::Fallback, |out| {
-            let passes = self.fallback.settle(&local, now, out);
-            let verdicts = out.iter_mut().enumerate();
-            for (_, verdict) in verdicts.filter(|(index, _)| counts(*index, OnStoreError::Open)) {
-                // A limit that fails open must not report a denial.
-                *verdict = Verdict { allowed: true, retry_after: None, ..*verdict };
-            }
-            passes
-        })
     }
 }
 

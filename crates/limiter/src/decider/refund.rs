@@ -59,11 +59,4 @@ impl<S: Store> Decider<S> {
             denials.forget(charge);
         }
     }
-
-    /// Forgets all denials: another instance gave units back, or a limit changed.
-    pub(crate) fn forget_denials(&self) {
-        if let Some(denials) = &self.denials {
-            denials.forget_all();
-        }
-    }
 }

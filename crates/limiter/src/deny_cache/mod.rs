@@ -129,6 +129,7 @@ impl<C: Clock> DenyCache<C> {
     }
 
     /// Forgets all denials: another instance gave units back, or a limit or the plan changed.
+    #[cfg(feature = "files")]
     pub(crate) fn forget_all(&self) {
         self.refunds.record_all();
     }

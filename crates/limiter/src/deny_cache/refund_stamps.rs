@@ -44,6 +44,7 @@ impl RefundStamps {
     }
 
     /// Records a refund of an unknown counter.
+    #[cfg(feature = "files")]
     pub(super) fn record_all(&self) {
         self.of_all.fetch_add(1, Ordering::AcqRel);
     }

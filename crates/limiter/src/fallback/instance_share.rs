@@ -32,6 +32,7 @@ impl InstanceShare {
     }
 
     /// From now on this is instance `number` of `nodes`, counted from zero.
+    #[cfg(feature = "files")]
     pub(crate) fn set(&self, nodes: u32, number: u32) {
         self.packed.store(pack(nodes, number.saturating_add(1)), Ordering::Relaxed);
     }

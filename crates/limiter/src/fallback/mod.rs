@@ -52,6 +52,7 @@ impl<C: Clock + Clone> FallbackStore<C> {
     }
 
     /// From now on this is instance `number` of `nodes`, counted from zero.
+    #[cfg(feature = "files")]
     pub(crate) fn set_share(&self, nodes: u32, number: u32) {
         self.share.set(nodes, number);
     }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tidegate_core::{KeyPlaceholder, KeyTemplate, TemplatePart};
 
 use crate::file::FilePolicy;
-use crate::key_names::limit_name;
 use crate::planned_policy::LimitSet;
+use crate::policy::limit_name;
 use crate::problem::ProblemReport;
 use crate::{PlannedPolicy, PolicyMode};
 

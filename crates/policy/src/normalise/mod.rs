@@ -1,15 +1,15 @@
 //! Normalises attributes, so that all spellings of a value have one counter.
 
-mod ip;
 mod lower;
 mod path;
 mod route;
 
 use smallvec::SmallVec;
 
+use crate::key::readable;
 use crate::settings::PathCase;
 
-pub use ip::{IpAddress, IpNetwork, IpNetworkError};
+pub(crate) use crate::ip::{DEFAULT_PREFIX, IpAddress, IpNetwork, IpNetworkError};
 pub use path::path_in_normal_form;
 pub(crate) use path::{in_one_spelling, normal_path};
 pub(crate) use route::RouteTemplates;
@@ -90,15 +90,6 @@ impl NormalForm {
 /// Not the name of a template: templates begin with a slash.
 const NO_ROUTE: &str = "*";
 
-/// The value as text. Bytes that are not text stay distinct: they become hex digits after a NUL, which
-/// does not occur in readable text.
-pub(crate) fn readable(value: &[u8]) -> String {
-    match std::str::from_utf8(value) {
-        Ok(text) => text.to_owned(),
-        Err(_) => value.iter().fold("\0".to_owned(), |text, byte| text + &format!("{byte:02x}")),
-    }
-}
-
 /// A value in normal form: the original if it is normal already, otherwise a copy, which is on the
 /// stack unless it is long.
 pub(crate) enum NormalBytes<'a> {
@@ -114,6 +105,3 @@ impl AsRef<[u8]> for NormalBytes<'_> {
         }
     }
 }
-
-/// Bits of an IPv6 address that count by default: an ordinary subscriber has a whole /64 network.
-pub(crate) const DEFAULT_PREFIX: u8 = 64;

@@ -1,5 +1,8 @@
 //! The decision of a limiter: allowed or denied, why, and the numbers to report to the caller.
 
+#[cfg(feature = "files")]
+mod plan_denial;
+
 use std::fmt;
 
 use tidegate_core::{Charge, Rule, Span, Verdict, pays};
@@ -108,50 +111,6 @@ impl Decision {
             enforced: closed.fold(0, |bits, index| bits | bit(index)),
             ..Self::without_verdicts(false, DecisionSource::Fallback)
         }
-    }
-
-    /// The same decision as a denial with other verdicts.
-    pub(crate) fn denied(self, verdicts: Verdicts) -> Self {
-        Self { allowed: false, verdicts, ..self }
-    }
-
-    /// Denied at `index` as a penalty for an earlier denial: nothing remains until the penalty ends,
-    /// whatever the limit has left. A cost that never fits keeps no wait.
-    pub(crate) fn blocked(mut self, index: usize, wait: Span) -> Self {
-        let is_hopeless = self.verdicts.get(index).is_some_and(Verdict::is_hopeless);
-        self = self.with_wait(index, wait);
-        self.blocked |= bit(index);
-        self.enforced |= bit(index);
-        if let Some(verdict) = self.verdicts.get_mut(index) {
-            verdict.remaining = 0;
-            verdict.retry_after = verdict.retry_after.filter(|_| !is_hopeless);
-        }
-        self
-    }
-
-    /// Denied at `index` because other callers are ahead in the queue, without a look at the counter.
-    /// A cost that never fits keeps no wait.
-    pub(crate) fn turned_away(mut self, index: usize, wait: Span) -> Self {
-        if !self.verdicts.get(index).is_some_and(Verdict::is_hopeless) {
-            self = self.with_wait(index, wait);
-        }
-        if let Some(verdict) = self.verdicts.get_mut(index) {
-            verdict.remaining = 0;
-        }
-        self
-    }
-
-    /// Denied, and the charge at `index` has to wait at least `wait`.
-    pub(crate) fn with_wait(mut self, index: usize, wait: Span) -> Self {
-        self.allowed = false;
-        if let Some(verdict) = self.verdicts.get_mut(index) {
-            verdict.allowed = false;
-            verdict.retry_after = verdict.retry_after.max(Some(wait));
-            verdict.reset_after = verdict.reset_after.max(wait);
-        } else {
-            self.retry_after = self.retry_after.max(Some(wait));
-        }
-        self
     }
 
     /// Whether the request may happen.

@@ -1,5 +1,6 @@
 //! IP addresses in one form, so that every spelling of an address is the same key.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -83,7 +84,7 @@ impl IpAddress {
 impl Key for IpAddress {
     #[inline]
     fn each_part(&self, mut part: impl FnMut(&[u8])) {
-        Self::each_part(*self, super::DEFAULT_PREFIX, &mut part);
+        Self::each_part(*self, DEFAULT_PREFIX, &mut part);
     }
 
     fn text(&self) -> Option<String> {
@@ -91,7 +92,7 @@ impl Key for IpAddress {
     }
 
     fn each_text(&self, mut part: impl FnMut(&[u8])) {
-        part(self.counted_text(super::DEFAULT_PREFIX).as_bytes());
+        part(self.counted_text(DEFAULT_PREFIX).as_bytes());
     }
 }
 
@@ -124,9 +125,18 @@ pub struct IpNetwork {
 }
 
 /// A text that is not a network.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a network: expected an address or a network, such as 10.0.0.0/8")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpNetworkError(String);
+
+impl fmt::Display for IpNetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        let expected = "expected an address or a network, such as 10.0.0.0/8";
+        write!(f, "{text:?} is not a network: {expected}")
+    }
+}
+
+impl std::error::Error for IpNetworkError {}
 
 impl FromStr for IpNetwork {
     type Err = IpNetworkError;
@@ -181,6 +191,9 @@ fn mask(bits: u128, prefix: u8, width: u8) -> u128 {
     let dropped = u32::from(width.saturating_sub(prefix));
     bits.checked_shr(dropped).and_then(|kept| kept.checked_shl(dropped)).unwrap_or(0)
 }
+
+/// Bits of an IPv6 address that count by default: an ordinary subscriber has a whole /64 network.
+pub(crate) const DEFAULT_PREFIX: u8 = 64;
 
 #[cfg(test)]
 mod tests {
