@@ -30,6 +30,7 @@ mod recovery_probe;
 mod rule;
 mod script;
 mod script_replay;
+mod settlement;
 mod shared_keys;
 mod shared_settings;
 mod slot;

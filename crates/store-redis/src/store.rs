@@ -3,13 +3,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_core::{Charge, Fingerprint, Span, Timestamp};
-use tidegate_store::{BlockingGuard, Store, StoreError, StoreErrorKind, StoreUsage, Verdicts};
+use tidegate_core::{Charge, Fingerprint, Timestamp};
+use tidegate_store::{BlockingGuard, StoreError, StoreErrorKind};
 use tokio::time::timeout;
 
 use crate::batch::RedisRequest;
-use crate::charge_placement;
-use crate::charge_placement::ChargePlacement::{self, Apart, Together};
 use crate::deadline::{RedisDeadline, late_after};
 use crate::dispatcher::{ClusterSlot, Dispatcher};
 use crate::key_name::KeyName;
@@ -29,16 +27,16 @@ use crate::{RedisConfig, RedisStoreBuilder, shared_settings};
 /// that is down or hangs is an error, and the policy decides what follows.
 #[derive(Debug)]
 pub struct RedisStore {
-    dispatcher: Arc<Dispatcher>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
     /// For our own keys.
-    queues: RedisQueues,
+    pub(crate) queues: RedisQueues,
     /// For keys that another limiter also writes: each of their calls carries one request.
-    shared_key_queues: RedisQueues,
-    naming: Arc<KeyNamer>,
+    pub(crate) shared_key_queues: RedisQueues,
+    pub(crate) naming: Arc<KeyNamer>,
     settings_key: KeyName,
     instance_list_key: KeyName,
-    secret: [u8; 16],
-    deadline: Arc<RedisDeadline>,
+    pub(crate) secret: [u8; 16],
+    pub(crate) deadline: Arc<RedisDeadline>,
     /// The same store for threads that block until the answer arrives, created for the first of them.
     blocking_store: OnceLock<Box<Self>>,
     builder: RedisStoreBuilder,
@@ -91,7 +89,7 @@ impl RedisStore {
     /// the answer from one of our connections, so blocking callers have connections of their own.
     /// Names, keys and deadlines are the same.
     #[inline]
-    fn for_caller(&self) -> &Self {
+    pub(crate) fn for_caller(&self) -> &Self {
         if BlockingGuard::is_active() { self.blocking_store() } else { self }
     }
 
@@ -156,7 +154,11 @@ impl RedisStore {
     }
 
     /// The same for a charge that is identical to a request already in the queue.
-    fn join_identical(&self, charge: &Charge<'_>, patience: Duration) -> Option<TimedAnswer<'_>> {
+    pub(crate) fn join_identical(
+        &self,
+        charge: &Charge<'_>,
+        patience: Duration,
+    ) -> Option<TimedAnswer<'_>> {
         if self.dispatcher.is_cluster()
             || self.dispatcher.is_breaker_open(0)
             || !self.naming.is_own_key(charge)
@@ -258,113 +260,3 @@ fn breaker_error(cause: &RedisFailure) -> StoreError {
 const SENDERS_PER_LANE: usize = 256;
 /// The same if each call carries as much as fits: more than even a far Redis has under way.
 const CALLS_PER_SENDER: usize = 32;
-
-impl Store for RedisStore {
-    fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        self.request_verdicts(charges, out, self.deadline())
-    }
-
-    fn settle_within(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-        patience: Span,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        self.request_verdicts(charges, out, self.deadline().min(patience.into()))
-    }
-
-    fn is_stepwise(&self) -> bool {
-        self.dispatcher.is_cluster() || self.naming.has_shared_keys()
-    }
-
-    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let request = RedisRequest::Refund(Box::new(self.naming.item(charge)?));
-        self.for_caller().ask(request, self.deadline()).await.map(|_| ())
-    }
-
-    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let request = RedisRequest::Reset(Box::new(self.naming.item(charge)?));
-        self.for_caller().ask(request, self.deadline()).await.map(|_| ())
-    }
-
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some(self.secret)
-    }
-
-    fn names_keys(&self) -> bool {
-        self.naming.has_format()
-    }
-
-    fn set_deadline(&self, longest: Span) {
-        self.deadline.set(longest.into());
-    }
-
-    fn is_available(&self) -> bool {
-        Self::is_available(self)
-    }
-
-    fn round_trip(&self) -> Option<Span> {
-        let queues = self.queues.iter().chain(&self.shared_key_queues);
-        let usual = queues.map(|queue| queue.usual_round_trip()).filter(|usual| !usual.is_zero());
-        usual.min().map(|usual| Span::from_micros(usual.as_micros() as u64))
-    }
-
-    async fn usage(&self) -> Result<StoreUsage, StoreError> {
-        self.dispatcher.usage().await
-    }
-}
-
-impl RedisStore {
-    async fn request_verdicts(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-        patience: Duration,
-    ) -> Result<bool, StoreError> {
-        let store = self.for_caller();
-        let joined = match charges {
-            [charge] => store.join_identical(charge, patience),
-            _ => None,
-        };
-        let timed_answer = match joined {
-            Some(timed_answer) => timed_answer,
-            None => match store.place_charges(charges)? {
-                None => return Ok(true),
-                Some(Together(items)) => store.ask(RedisRequest::Settle(items), patience),
-                Some(Apart(groups)) => {
-                    return Box::pin(store.ask_stepwise(groups, out, patience)).await;
-                }
-            },
-        };
-        let (passes, verdicts) = timed_answer.await?;
-        append_verdicts(verdicts, out);
-        Ok(passes)
-    }
-
-    /// How the charges are grouped into requests; `None` if there are none.
-    fn place_charges(&self, charges: &[Charge<'_>]) -> Result<Option<ChargePlacement>, StoreError> {
-        let items = self.naming.items(charges)?;
-        let is_cluster = self.dispatcher.is_cluster();
-        Ok(match items.len() {
-            0 => None,
-            1 => Some(Together(items)),
-            _ if is_cluster || charge_placement::are_mixed(&items) => {
-                Some(charge_placement::group_charges(items, is_cluster))
-            }
-            _ => Some(Together(items)),
-        })
-    }
-}
-
-/// Appends verdicts. `out` is nearly always empty, and then nothing is copied.
-fn append_verdicts(verdicts: Verdicts, out: &mut Verdicts) {
-    if out.is_empty() {
-        *out = verdicts;
-    } else {
-        out.extend(verdicts);
-    }
-}

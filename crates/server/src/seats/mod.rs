@@ -6,6 +6,7 @@
 
 mod client_network;
 mod client_seats;
+mod eviction;
 mod queue;
 mod request;
 mod seat_use;
@@ -23,8 +24,9 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use self::eviction::SeatEviction;
 use self::queue::SeatGrant;
-use self::table::{SeatEviction, SeatRules, SeatTable};
+use self::table::{SeatRules, SeatTable};
 use crate::ListenerConfig;
 use crate::accept::ClosingSignal;
 

@@ -43,13 +43,10 @@ pub(super) struct TableUpkeep<'a> {
 /// Slots that a new key examines: more than one, so that a table of dead keys shrinks faster than
 /// new ones arrive.
 const SWEPT_BY_A_NEW_KEY: usize = 4;
-
 /// Below this many slots, speed matters more than space.
 const SMALL: usize = 256;
-
 /// Below this many bytes, coarsening a log gains nothing.
 const SMALL_LOG: usize = 512;
-
 /// Marks an empty slot.
 const VACANT: Fingerprint = Fingerprint::NONE;
 

@@ -9,6 +9,7 @@ pub(crate) mod connection;
 pub(crate) mod diagnosis;
 mod docs;
 mod fast_path;
+mod hyper_driver;
 mod original_request;
 mod refund;
 pub(crate) mod refusal;

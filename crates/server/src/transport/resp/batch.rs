@@ -1,12 +1,14 @@
 //! Answers all commands that a client has sent so far, in order, and writes the replies together.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use tidegate::{Decision, Store};
+use tidegate::{Decision, Plan, Store};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::RespListenerContext;
-use super::decoder::RespDecoder;
+use super::decoder::{RespDecoder, RespProtocolError};
 use super::repeat::RespCommandTemplate;
 use super::reply::RespReplies;
 use super::request::{self, RespQuestion, RespRequest};
@@ -68,29 +70,17 @@ where
             Ok(None) => break RespFlow::Continue,
             Err(error) => {
                 answer_all(&mut in_flight, stream.replies()).await;
-                context.app.count_refusal(ListenerKind::Resp, RefusalReason::Malformed);
-                stream.replies().error(&format!("ERR {error}"));
-                break RespFlow::Close;
+                break refuse_malformed(context, &error, stream.replies());
             }
         };
         let words = command.words();
         commands += 1;
         match (request::read(&words, &plan, session.is_authenticated()), &mut in_flight) {
             (RespRequest::Question(question), None) => {
-                if let Some(decision) = question.try_decide(&context.app) {
-                    question.answer(&decision, stream.replies());
-                    let key = question.key_index();
-                    session.remember_command(RespCommandTemplate::of(
-                        decoder,
-                        (&words, key),
-                        &plan,
-                        || question.repeated_command(&words, &plan, &context.app),
-                    ));
-                    commands += session.answer_repeats(decoder, context, stream.replies());
-                } else {
-                    let decision = question.decide(&context.app).await;
-                    question.answer(&decision, stream.replies());
-                }
+                let asked = (&words[..], question);
+                commands +=
+                    answer_question(context, session, stream.replies(), decoder, &plan, asked)
+                        .await;
             }
             (RespRequest::Question(question), Some(queue)) => {
                 queue.push_back(decide(&context.app, question));
@@ -118,6 +108,41 @@ where
     }
     context.app.redis_clients().count(commands);
     flow
+}
+
+/// Tells a client that it broke the protocol. Where the next command would begin is unknown.
+fn refuse_malformed<S: Store>(
+    context: &RespListenerContext<S>,
+    error: &RespProtocolError,
+    replies: &mut RespReplies,
+) -> RespFlow {
+    context.app.count_refusal(ListenerKind::Resp, RefusalReason::Malformed);
+    replies.error(&format!("ERR {error}"));
+    RespFlow::Close
+}
+
+/// Answers one question. If the store decides at once, repetitions of the command that follow take the
+/// short way. Returns how many do.
+async fn answer_question<S: Store>(
+    context: &RespListenerContext<S>,
+    session: &mut RespSession,
+    replies: &mut RespReplies,
+    decoder: &mut RespDecoder<'_>,
+    plan: &Arc<Plan>,
+    (words, question): (&[&[u8]], RespQuestion<'_>),
+) -> u64 {
+    let Some(decision) = question.try_decide(&context.app) else {
+        let decision = question.decide(&context.app).await;
+        question.answer(&decision, replies);
+        return 0;
+    };
+    question.answer(&decision, replies);
+    let key = question.key_index();
+    let template = RespCommandTemplate::of(decoder, (words, key), plan, || {
+        question.repeated_command(words, plan, &context.app)
+    });
+    session.remember_command(template);
+    session.answer_repeats(decoder, context, replies)
 }
 
 async fn decide<'p, S: Store>(
