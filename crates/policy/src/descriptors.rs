@@ -72,7 +72,7 @@ impl Plan {
     ) -> DescriptorCharges<'r> {
         let by_file = self.domains().iter().find(|other| other.name() == domain);
         let limits = by_file.map(|file| file.limits_of(descriptors)).unwrap_or_default();
-        let mut charges = RequestCharges::new(self.policies()).naming_keys(self.names_keys);
+        let mut charges = self.no_charges();
         let mut statuses = SmallVec::new();
         for (index, descriptor) in descriptors.iter().enumerate() {
             let first = charges.charges().len();
@@ -111,6 +111,7 @@ impl Plan {
     ) {
         let counter_key = OverrideCounterKey { domain, entries: descriptor.entries };
         let charge = Charge::new(self.hasher.fingerprint(&counter_key), descriptor.cost, rule);
+        charges.show_next(|| counter_key.entity());
         match self.settings.key_format() {
             None => charges.push_override(charge, None),
             Some(format) if format.has(KeyPlaceholder::Limit) => {
@@ -155,7 +156,7 @@ impl Key for OverrideCounterKey<'_> {
 }
 
 impl OverrideCounterKey<'_> {
-    /// The key as text, for stores whose key names others read.
+    /// The key as text, for stores whose key names others read and for operators.
     fn entity(&self) -> String {
         let mut parts = Vec::new();
         self.each_part(|part| parts.push(String::from_utf8_lossy(part).into_owned()));

@@ -21,8 +21,8 @@ pub struct RequestCharges<'p> {
     names: Vec<(usize, ChargeNames)>,
     /// Whether all charges get names, even without a key format in their policy.
     names_all: bool,
-    /// The caller of each charge, if an operator wants to see it.
-    entities: Option<Vec<String>>,
+    /// The callers of charges by their numbers, if an operator wants to see them.
+    entities: Option<Vec<(usize, String)>>,
     /// The first policy that applies to the request without limiting it.
     unlimited: Option<u32>,
     /// Boxed, since a fault is rare.
@@ -91,6 +91,10 @@ impl<'p> RequestCharges<'p> {
             let (Some(charge), Some(owner)) = (charge, owner) else { continue };
             let names = self.names.iter().find(|(named, _)| *named == number);
             part.names.extend(names.map(|(_, names)| (part.charges.len(), names.clone())));
+            if let Some(entity) = self.entity(number) {
+                let entities = part.entities.get_or_insert_default();
+                entities.push((part.charges.len(), entity.to_owned()));
+            }
             part.push(*owner, *charge);
         }
         part
@@ -118,7 +122,8 @@ impl<'p> RequestCharges<'p> {
 
     /// The caller, as text, if the plan [shows it](Plan::showing_keys).
     pub fn entity(&self, charge: usize) -> Option<&str> {
-        self.entities.as_ref()?.get(charge).map(String::as_str)
+        let mut entities = self.entities.as_ref()?.iter();
+        entities.find(|(number, _)| *number == charge).map(|(_, entity)| entity.as_str())
     }
 
     /// Whether there are no charges.
@@ -176,10 +181,8 @@ impl<'p> RequestCharges<'p> {
                 let entity = policy.entity(request);
                 self.names.push((self.charges.len(), ChargeNames { entity, limit, format }));
             }
+            self.show_next(|| policy.entity(request));
             self.push(number, if is_own { charge.kept_as("") } else { charge });
-            if let Some(entities) = &mut self.entities {
-                entities.push(policy.entity(request));
-            }
         }
     }
 
@@ -199,6 +202,14 @@ impl<'p> RequestCharges<'p> {
             }
         }
         charges
+    }
+
+    /// Keeps the caller of the charge that is pushed next, if an operator wants to see it.
+    pub(crate) fn show_next(&mut self, entity: impl FnOnce() -> String) {
+        let number = self.charges.len();
+        if let Some(entities) = self.entities.as_mut().filter(|_| number < Plan::MAX_CHARGES) {
+            entities.push((number, entity()));
+        }
     }
 
     pub(crate) fn push(&mut self, policy: u32, charge: Charge<'p>) {

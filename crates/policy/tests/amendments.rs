@@ -185,6 +185,7 @@ fn keys_are_readable_only_where_a_plan_shows_them() {
         [request_charges.entity(0), request_charges.entity(1), request_charges.entity(2)],
         [Some("x"), Some("a:x"), None]
     );
+    assert_eq!(request_charges.subset([1]).entity(0), Some("a:x"));
 }
 
 #[test]

@@ -79,6 +79,21 @@ fn overrides_have_names_where_the_store_shows_them() {
 }
 
 #[test]
+fn the_callers_of_descriptors_are_shown_as_those_of_requests() {
+    let plan = plan(POLICIES).showing_keys(true);
+    let (own, alice) = (rule(&plan, "7/minute"), [("user", "alice")]);
+    let all = [descriptor(&alice, Some(&own)), descriptor(&alice, None)];
+    let owed = plan.descriptor_charges("edge", &all).charges;
+    assert_eq!([owed.entity(0), owed.entity(1)], [Some("edge:user:alice"), Some("alice")]);
+
+    let text =
+        "{domain: edge, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1}}]}";
+    let plan = self::plan(text).showing_keys(true);
+    let owed = plan.descriptor_charges("edge", &[descriptor(&alice, None)]).charges;
+    assert_eq!(owed.entity(0), Some("user:alice"));
+}
+
+#[test]
 fn overrides_have_names_of_our_own_where_no_template_tells_limits_apart() {
     let text = "
 key_format: 'rl:{entity}:{window_start}'

@@ -8,7 +8,7 @@ use tidegate_core::{AlgorithmKind, Charge, Cost, Limit, Quota};
 
 use super::{EnvoyFile, EnvoyFileDescriptor, EnvoyFileLimit};
 use crate::cost::CostSource;
-use crate::key::Key;
+use crate::key::{Key, key_as_text};
 use crate::key_names::KeyNames;
 use crate::planned_policy::{LimitSet, PlannedPolicy, PolicyGatewayOptions};
 use crate::problem::{ProblemReport, brief};
@@ -93,6 +93,7 @@ impl EnvoyDomain {
         let counter_key = EnvoyCounterKey { domain: self, entries: descriptor.entries };
         let subject = plan.hasher.fingerprint(&counter_key);
         for rule in policy.rules() {
+            charges.show_next(|| key_as_text(&counter_key));
             charges.push(number, Charge::new(subject, descriptor.cost, rule));
         }
     }
