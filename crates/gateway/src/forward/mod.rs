@@ -17,7 +17,7 @@ use tidegate_server::trace::TraceParent;
 pub(crate) use filter::{FieldFilter, TrailerFilter};
 pub(crate) use rules::FieldRules;
 
-use crate::upstream::ForwardFraming;
+use crate::upstream::{ForwardFraming, UpstreamFailure};
 
 /// A request to forward, with the facts for its forwarding fields.
 #[derive(Clone, Copy, Debug)]
@@ -82,13 +82,13 @@ impl ForwardRequest<'_> {
         out
     }
 
-    /// The request for HTTP/2. `None` if its host or target is not valid there.
+    /// The request for HTTP/2, unless its host or target is not valid there.
     pub(crate) fn request<B>(
         &self,
         authority: &HeaderValue,
         is_secure: bool,
         body: B,
-    ) -> Option<http::Request<B>> {
+    ) -> Result<http::Request<B>, UpstreamFailure> {
         let mut headers = HeaderMap::with_capacity(self.parts.headers.len() + ADDED);
         self.each_field(|name, value| {
             let name = HeaderName::from_bytes(name.as_bytes());
@@ -102,17 +102,18 @@ impl ForwardRequest<'_> {
         if self.wants_trailers() {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
+        let host = self.host_for(authority);
         let uri = Uri::builder()
             .scheme(if is_secure { "https" } else { "http" })
-            .authority(self.host_for(authority))
+            .authority(host)
             .path_and_query(self.target)
             .build();
         let mut request = http::Request::new(body);
         *request.method_mut() = self.parts.method.clone();
-        *request.uri_mut() = uri.ok()?;
+        *request.uri_mut() = uri.map_err(|_| UpstreamFailure::Host(host.to_owned()))?;
         *request.version_mut() = http::Version::HTTP_2;
         *request.headers_mut() = headers;
-        Some(request)
+        Ok(request)
     }
 
     fn host_for<'a>(&'a self, authority: &'a HeaderValue) -> &'a str {
@@ -218,6 +219,40 @@ const ADDED: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_that_http2_cannot_carry_is_the_clients_fault() {
+        let (parts, ()) = http::Request::new(()).into_parts();
+        let (rules, filter) = (FieldRules::default(), FieldFilter::default());
+        let forward = |host, target| {
+            let forward = ForwardRequest {
+                parts: &parts,
+                target,
+                host: Some(host),
+                rules: &rules,
+                client: None,
+                peer: None,
+                is_secure: false,
+                is_trusted: false,
+                upgrade: None,
+                preserves_host: true,
+                trace: None,
+                framing: ForwardFraming::Sized,
+                filter: &filter,
+                length: None,
+                trailers: TrailerFilter::Dropped,
+            };
+            forward.request(&HeaderValue::from_static("service"), false, ())
+        };
+        assert!(forward("shop.example", "/").is_ok());
+        let long = format!("/{}", "a".repeat(70_000));
+        for (host, target) in [("a b", "/"), ("shop.example", &long)] {
+            let failure = forward(host, target).unwrap_err();
+            assert_eq!(failure.status(), http::StatusCode::BAD_REQUEST);
+            assert!(!failure.is_upstream_fault());
+            assert!(failure.to_string().contains(host), "{failure}");
+        }
+    }
 
     #[test]
     fn nobody_switches_to_http2_by_any_spelling() {

@@ -13,7 +13,7 @@ pub(crate) enum UpstreamResult {
     Closed,
     Malformed,
     Timeout,
-    /// The client aborted the request.
+    /// The client aborted the request, or sent one that cannot be forwarded.
     Client,
     Full,
     /// The client had used its share of slots.
@@ -60,7 +60,7 @@ impl From<&UpstreamFailure> for UpstreamResult {
             UpstreamFailure::Closed => Self::Closed,
             UpstreamFailure::Malformed(_) => Self::Malformed,
             UpstreamFailure::Timeout => Self::Timeout,
-            UpstreamFailure::Client => Self::Client,
+            UpstreamFailure::Client | UpstreamFailure::Host(_) => Self::Client,
             UpstreamFailure::Full => Self::Full,
             UpstreamFailure::Share => Self::Share,
             UpstreamFailure::Slow => Self::Slow,

@@ -14,6 +14,9 @@ pub(crate) enum UpstreamFailure {
     /// The response is not valid HTTP, or cannot be forwarded.
     #[error("the response is malformed: {0}")]
     Malformed(&'static str),
+    /// HTTP/2 has no form for this host, or not with a target of this length, so the request is not sent.
+    #[error("the host {0:?} cannot be sent with this target by HTTP/2")]
+    Host(String),
     /// The service took too long.
     #[error("no response in time")]
     Timeout,
@@ -43,12 +46,15 @@ impl UpstreamFailure {
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Unwell | Self::Full | Self::Share => StatusCode::SERVICE_UNAVAILABLE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::Client => StatusCode::BAD_REQUEST,
+            Self::Client | Self::Host(_) => StatusCode::BAD_REQUEST,
         }
     }
 
     /// Whether the failure counts against the address.
     pub(crate) const fn is_upstream_fault(&self) -> bool {
-        !matches!(self, Self::Client | Self::Slow | Self::Unwell | Self::Full | Self::Share)
+        !matches!(
+            self,
+            Self::Client | Self::Host(_) | Self::Slow | Self::Unwell | Self::Full | Self::Share
+        )
     }
 }

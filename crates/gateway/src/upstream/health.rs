@@ -64,9 +64,7 @@ async fn fetch_status(
         let sender = h2::handshake(stream, NO_TIMEOUT).await?;
         let request =
             forward.request(&endpoint.authority, endpoint.is_secure(), Http2RequestBody::default());
-        let request =
-            request.ok_or(UpstreamFailure::Malformed("its host is not valid in HTTP/2"))?;
-        let response = h2::send(sender, request, NO_TIMEOUT).await.map_err(|it| it.failure)?;
+        let response = h2::send(sender, request?, NO_TIMEOUT).await.map_err(|it| it.failure)?;
         return Ok(response.status());
     }
     let head = forward.encode(&endpoint.authority);

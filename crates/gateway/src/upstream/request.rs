@@ -198,10 +198,9 @@ impl UpstreamRequest<'_> {
             let body = Http2RequestBody::new(body, self.forward.trailers);
             self.forward.request(&endpoint.authority, endpoint.is_secure(), body)
         };
-        let Some(request) = request else {
-            return SendAttempt::Failed(UpstreamFailure::Malformed(
-                "its host is not valid in HTTP/2",
-            ));
+        let request = match request {
+            Ok(request) => request,
+            Err(failure) => return SendAttempt::Failed(failure),
         };
         self.sent_flag.set_sent();
         match h2::send(sender, request, self.response()).await {
