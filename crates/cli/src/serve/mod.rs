@@ -2,6 +2,8 @@
 
 mod args;
 mod eviction;
+mod following;
+mod listeners;
 mod open_files;
 mod round_trip;
 mod signals;
@@ -10,32 +12,22 @@ mod startup_message;
 mod store;
 mod traces;
 
-use std::collections::HashSet;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tidegate::config::{FileProblems, PolicySource};
 use tidegate::{Plan, SharedSettings, Store};
-use tidegate_server::log::{self, LineWriter, LogLevel};
-use tidegate_server::{
-    App, ListenerTls, PlanReloader, ReloadOutcome, ReloadRequest, Server, TlsReloadOutcome,
-};
+use tidegate_server::App;
+use tidegate_server::log::{self, LineWriter};
 use tokio::runtime::Builder;
-use tokio::sync::Notify;
 
 pub(crate) use self::args::ServeCommand;
-use self::eviction::log_eviction_changes;
-use self::round_trip::{RoundTripWarning, shortest_deadline};
+use self::following::{follow_all_certificates, follow_policies, follow_store};
 pub(crate) use self::signals::StopSignals;
-use self::signals::reload_on_hangup;
 use self::startup_message::StartupMessage;
 use self::store::{StoreChoice, store_warnings};
-use crate::ERROR;
-use crate::gateway::PreparedGateway;
 use crate::shared_keys::{SharedKeyCheck, redis_config};
 use crate::validate::print_problems;
 
@@ -89,15 +81,10 @@ impl ServeCommand {
         key_check: Option<Arc<SharedKeyCheck>>,
     ) -> anyhow::Result<ExitCode> {
         let shared_by = store.shared_secret().map(|_| self.expected_nodes);
-        let app = match &source {
-            None => App::demo(store),
-            Some(source) => App::load(source, store),
-        };
-        let app = match app {
-            Ok(app) => app.expected_nodes(self.expected_nodes),
+        let app = match self.app(source.as_ref(), store) {
+            Ok(app) => app,
             Err(problems) => return Ok(print_problems(&problems)),
         };
-        let app = if self.operate.shows_keys() { app.with_shown_keys() } else { app };
         let traces = self.traces.open()?;
         let about_traces = traces.as_ref().map(ToString::to_string);
         let (app, exporting) = match traces {
@@ -109,59 +96,27 @@ impl ServeCommand {
         };
         let app = Arc::new(app);
         key_check.iter().for_each(|key_check| app.add_follower(key_check));
-        let (workers, mut config) = (self.workers(), self.config()?);
-        let (addresses, gateway) = (self.listeners()?, self.gateway.prepare(app.limiter().plan())?);
-        gateway.iter().for_each(|gateway| gateway.follow_reloads(&app));
-        let needs = open_files::OpenFileNeeds {
-            connections: config.max_connections,
-            listeners: addresses.len()
-                + gateway.as_ref().map_or(0, PreparedGateway::files_per_client),
-            operators: self.operate.max_connections(),
-            workers: workers.get(),
-        };
-        config.max_connections = needs.allowed_connections();
-        let tls = self.tls.load()?.map(Arc::new);
-        let mut server = Server::new(Arc::clone(&app), config.clone(), workers);
-        let mut listeners = Vec::new();
-        for (transport, address) in addresses {
-            listeners.push((transport, server.open(transport, &address, tls.clone())?));
-        }
-        let gateways =
-            gateway.map(|gateway| gateway.open(&mut server, tls.as_ref())).transpose()?;
-        let gateways = gateways.unwrap_or_default();
-        if listeners.is_empty() && gateways.is_empty() {
-            bail!("every listener is off: expected an address for one of them, or --upstream");
-        }
+        let opened = self.open_listeners(&app)?;
         // Before the startup message is printed: its reader may send a signal.
-        let mut stop = StopSignals::new().context("cannot listen for signals")?;
-        let file = self.config.as_deref().zip(source.as_ref());
-        let reload =
-            file.map(|(path, source)| follow_policies(&app, path, source, self.store.is_none()));
+        let stop = StopSignals::new().context("cannot listen for signals")?;
         let admin_tls = match self.operate.client_ca() {
             Some(ca) => self.tls.load_with(Some(ca))?.map(Arc::new),
             None => None,
         };
-        let certificates: Vec<_> =
-            tls.iter().chain(&admin_tls).cloned().map(follow_certificates).collect();
-        reload_on_hangup(reload.clone(), certificates.clone())
-            .context("cannot listen for signals")?;
-        let reload = reload.map(|reload| reload.with_certificates(certificates));
-        tokio::spawn(log_store_changes(Arc::clone(&app)));
-        if app.limiter().store().shared_secret().is_some() {
-            tokio::spawn(log_eviction_changes(Arc::clone(&app)));
-        }
-        // The task that follows the settings reports errors.
-        let _ = app.catch_up().await;
-        tokio::spawn(Arc::clone(&app).follow_settings());
-        tokio::spawn(Arc::clone(&app).follow_instances(self.expected_nodes));
-        let admin = self.operate.open(&app, admin_tls.or(tls), reload, &about).await?;
+        let file = self.config.as_deref().zip(source.as_ref());
+        let reload =
+            file.map(|(path, source)| follow_policies(&app, path, source, self.store.is_none()));
+        let reload = follow_all_certificates(opened.tls.iter().chain(&admin_tls), reload)?;
+        follow_store(&app, self.expected_nodes).await;
+        let admin =
+            self.operate.open(&app, admin_tls.or(opened.tls.clone()), reload, &about).await?;
         let startup = StartupMessage {
-            listeners: &listeners,
-            gateways: &gateways,
+            listeners: &opened.listeners,
+            gateways: &opened.gateways,
             admin,
             cert: self.tls.cert().map(AsRef::as_ref),
-            workers: workers.get(),
-            bounds: &config,
+            workers: self.workers().get(),
+            bounds: &opened.config,
             store: &about,
             traces: about_traces.as_deref(),
             shared_by,
@@ -169,24 +124,25 @@ impl ServeCommand {
             plan: &app.limiter().plan(),
         };
         print_startup_message(startup.text());
-
-        let shutdown = Notify::new();
-        let mut running = std::pin::pin!(server.run(shutdown.notified()));
-        tokio::select! {
-            ended = &mut running => return ended.map(|()| ExitCode::SUCCESS).map_err(Into::into),
-            () = stop.next() => shutdown.notify_one(),
-        }
-        let seconds = (config.drain_delay + config.drain_timeout).as_secs();
-        let message = format!("stopping within {seconds}s; a second signal stops immediately");
-        log::emit(LogLevel::Info, "stopping", &message, &[]);
-        tokio::select! {
-            ended = &mut running => ended?,
-            () = stop.next() => return Ok(ExitCode::from(ERROR)),
-        }
-        if let Some(exporting) = exporting {
+        let code = opened.run_until_stopped(stop).await?;
+        if let Some(exporting) = exporting.filter(|_| code == ExitCode::SUCCESS) {
             exporting.finish().await;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
+    }
+
+    /// The server's state, with the policies of the file or of a demo.
+    fn app<S: Store + SharedSettings + 'static>(
+        &self,
+        source: Option<&PolicySource>,
+        store: S,
+    ) -> Result<App<S>, FileProblems> {
+        let app = match source {
+            None => App::demo(store),
+            Some(source) => App::load(source, store),
+        }?;
+        let app = app.expected_nodes(self.expected_nodes);
+        Ok(if self.operate.shows_keys() { app.with_shown_keys() } else { app })
     }
 }
 
@@ -200,102 +156,3 @@ fn print_startup_message(text: String) {
 
 /// The most bytes of a startup message.
 const MAX_GREETING: usize = 16 << 20;
-
-/// Logs when the store is lost and why, when it is back, when its round trip is too long for a
-/// deadline, and when a policy has no room for new keys.
-async fn log_store_changes<S: Store + 'static>(app: Arc<App<S>>) {
-    let (mut last_problem, mut reported, mut warning) =
-        (None, HashSet::new(), RoundTripWarning::default());
-    loop {
-        let round_trip = app.limiter().store_report().round_trip;
-        if let Some(message) = warning.observe(shortest_deadline(&app.limiter().plan()), round_trip)
-        {
-            log::emit(LogLevel::Warn, "store_far", &message, &[]);
-        }
-        let problem = app.limiter().store_problem();
-        match (&last_problem, &problem) {
-            (before, Some(problem)) if before.as_ref() != Some(problem) => {
-                let message = format!("deciding without the store: {problem}");
-                log::emit(LogLevel::Warn, "store_lost", &message, &[]);
-            }
-            (Some(_), None) => {
-                log::emit(LogLevel::Info, "store_regained", "the store answers again", &[]);
-            }
-            _ => {}
-        }
-        last_problem = problem;
-        for policy in app.overflowing().await {
-            if reported.insert(policy.clone()) {
-                let message = format!("{policy}: no room for new keys, {SHARED}");
-                log::emit(LogLevel::Warn, "overflow", &message, &[("policy", &policy)]);
-            }
-        }
-        tokio::time::sleep(STORE_CHECK_INTERVAL).await;
-    }
-}
-
-/// Reloads the policies when their file changes, and on request. `names_store` is whether the file,
-/// and not the command line, chooses the store.
-fn follow_policies<S: Store + 'static>(
-    app: &Arc<App<S>>,
-    path: &Path,
-    source: &PolicySource,
-    names_store: bool,
-) -> ReloadRequest {
-    let reloader = PlanReloader::new(Arc::clone(app), path, source);
-    let (request, name) = (reloader.request(), path.display().to_string());
-    let (app, at_first) = (Arc::clone(app), configured_store(&app.limiter().plan()));
-    tokio::spawn(reloader.follow(move |reloaded| match reloaded {
-        ReloadOutcome::Refused(problems) => {
-            let stay = "refused; the previous policies stay in effect";
-            let message = format!("{problems}\n{name}: {stay}");
-            log::emit(LogLevel::Warn, "reload_refused", &message, &[("file", &name)]);
-        }
-        ReloadOutcome::Changed => {
-            log::emit(LogLevel::Info, "reload", &format!("{name}: in effect"), &[("file", &name)]);
-            if names_store && configured_store(&app.limiter().plan()) != at_first {
-                log::emit(LogLevel::Warn, "restart_needed", STORE_STAYS, &[("file", &name)]);
-            }
-        }
-        ReloadOutcome::FilesChanged => {
-            let message = format!("{name}: files that it names have changed, and are in use");
-            log::emit(LogLevel::Info, "files", &message, &[("file", &name)]);
-        }
-        ReloadOutcome::FilesRefused(problems) => {
-            let (problems, stays) =
-                (problems.join("\n"), "refused; its previous content stays in use");
-            let message = format!("{problems}\n{name}: a file that it names is {stays}");
-            log::emit(LogLevel::Warn, "files_refused", &message, &[("file", &name)]);
-        }
-        _ => {}
-    }));
-    request
-}
-
-/// The store that a file configures.
-fn configured_store(plan: &Plan) -> String {
-    plan.settings().store().unwrap_or("memory").to_owned()
-}
-
-const STORE_STAYS: &str = "the counters stay where they are: another store takes effect \
-    after a restart";
-
-/// Reloads certificates when their files change, and when the returned handle is notified.
-fn follow_certificates(tls: Arc<ListenerTls>) -> Arc<Notify> {
-    let wake = tls.wake();
-    tokio::spawn(tls.follow(move |reloaded| match reloaded {
-        TlsReloadOutcome::Refused(error) => {
-            let message = format!("{error}\nTLS: refused; the previous certificate stays in use");
-            log::emit(LogLevel::Warn, "certificate_refused", &message, &[]);
-        }
-        TlsReloadOutcome::Changed => {
-            log::emit(LogLevel::Info, "certificate", "TLS: a new certificate is in use", &[]);
-        }
-        TlsReloadOutcome::Unchanged => {}
-    }));
-    wake
-}
-
-const SHARED: &str = "which share counters until others expire; --max-memory makes more room, and a \
-    key that callers cannot invent needs less";
-const STORE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
