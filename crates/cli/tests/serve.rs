@@ -113,6 +113,10 @@ fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
     let server = Server::start(command.env("TIDEGATE_STORE", "redis://:hunter2@127.0.0.1:1"));
     assert_eq!(server.said("keys: "), "hashed under the deployment's secret");
     assert!(!server.greeting.iter().any(|line| line.contains("password")));
+    let mut command = tidegate();
+    command.args(["serve", "--http", "127.0.0.1:0", "--secret-file"]).arg(&secret);
+    let server = Server::start(&mut command);
+    assert!(server.said("keys: ").ends_with("the deployment's secret is not used"));
     std::fs::remove_file(file).unwrap();
     std::fs::remove_file(secret).unwrap();
 }
@@ -122,14 +126,12 @@ fn secrets_do_not_come_by_the_command_line() {
     let output = output(&["serve", "--secret", "s"]);
     assert_eq!(output.status.code(), Some(2));
     let missing = scratch("no-secret");
-    let said = failure(&self::output(&[
-        "serve",
-        "--store",
-        "redis://127.0.0.1:1",
-        "--secret-file",
-        missing.to_str().unwrap(),
-    ]));
-    assert!(said.contains("cannot read the secret in"), "{said}");
+    let missing = missing.to_str().unwrap();
+    for store in ["redis://127.0.0.1:1", "memory"] {
+        let off = ["serve", "--http", "off", "--grpc", "off", "--resp", "off", "--store", store];
+        let said = failure(&self::output(&[&off[..], &["--secret-file", missing]].concat()));
+        assert!(said.contains("cannot read the secret in"), "{said}");
+    }
 }
 
 #[test]

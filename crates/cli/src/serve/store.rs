@@ -87,7 +87,11 @@ impl ServeCommand {
                     );
                 }
                 let store = self.memory();
-                let about = self.about_memory(&store.stats());
+                let mut about = self.about_memory(&store.stats());
+                // A secret that is missing or too short is a mistake with any store.
+                if self.secret()?.is_some() {
+                    about += SECRET_NOT_USED;
+                }
                 Ok((StoreChoice::Memory(Box::new(store)), about))
             }
             Some(url) => {
@@ -202,5 +206,7 @@ fn has_formats_only(plan: Option<&Plan>) -> bool {
 
 const NO_SECRET: &str = "\nkeys: hashed without a secret, so anyone who reads Redis can guess the \
     callers; TIDEGATE_SECRET or --secret-file sets one for all instances";
+const SECRET_NOT_USED: &str =
+    "\nkeys: never leave this process, so the deployment's secret is not used";
 const PASSWORD_SHOWN: &str = "\nwarning: the password in --store is visible to anyone who can list \
     processes: expected it in TIDEGATE_STORE, or as store in the configuration";
