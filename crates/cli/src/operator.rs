@@ -74,7 +74,7 @@ impl OperatorArgs {
         // A local listener needs no encryption, and so `top` connects to it without a certificate.
         let tls = tls.filter(|_| knows_clients || !bound.is_local());
         let config = AdminConfig::new(bound.clone(), self.tokens()?, knows_clients)?;
-        if !knows_clients && tls.as_ref().is_some_and(|tls| tls.knows_clients()) {
+        if !knows_clients && tls.as_ref().is_some_and(|tls| tls.wants_certificates()) {
             log::emit(LogLevel::Info, "admin", CLIENTS_ARE_NOT_OPERATORS, &[]);
         }
         let mut config = config.setting("store", store);

@@ -33,13 +33,13 @@ impl<IO> StreamLender<IO> {
 
 impl<IO> fmt::Debug for LentStream<IO> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lent")
+        f.write_str("LentStream")
     }
 }
 
 impl<IO> fmt::Debug for StreamLender<IO> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lender")
+        f.write_str("StreamLender")
     }
 }
 

@@ -1,13 +1,12 @@
 //! The configuration of the admin listener: who can use it, and what it shows.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::time::sleep;
 
 use super::tokens::{AdminExposedError, AdminScope, AdminTokens, AdminTokensError};
+use crate::files;
 use crate::log::{self, LogLevel};
 use crate::{BoundAddress, ReloadRequest, StreamPeer};
 
@@ -117,45 +116,51 @@ impl AdminConfig {
     }
 
     /// Follows the tokens file forever.
-    pub(super) async fn follow(&self) {
-        let Some(file) = &self.file else { return std::future::pending().await };
-        let mut seen = version(file);
-        let mut reported: Option<AdminTokensError> = None;
-        loop {
-            sleep(LOOK_EVERY).await;
-            let now = version(file);
-            if now == seen {
-                continue;
-            }
-            match AdminTokens::read(file) {
-                Ok(tokens) if tokens.is_empty() && !self.is_open() => {
-                    let message =
-                        "admin tokens: no tokens in the file; the previous ones stay in effect";
-                    log::emit(LogLevel::Warn, "tokens", message, &[]);
-                }
-                Ok(tokens) => {
-                    self.tokens.store(Arc::new(tokens));
-                    log::emit(LogLevel::Info, "tokens", "admin tokens: in effect", &[]);
-                    reported = None;
-                }
-                // Repeats are left out: a file that is being replaced can be missing for a moment.
-                Err(error) if reported.as_ref() != Some(&error) => {
-                    let message =
-                        format!("admin tokens: {error}; the previous ones stay in effect");
-                    log::emit(LogLevel::Warn, "tokens", &message, &[]);
-                    reported = Some(error);
-                }
-                Err(_) => {}
-            }
-            seen = now;
-        }
+    pub(super) async fn follow(self: Arc<Self>) {
+        let Some(file) = self.file.clone() else { return std::future::pending().await };
+        let followed = FollowedTokens { config: self, file: file.clone(), reported: None };
+        let look = |followed: FollowedTokens, is_whole: &dyn Fn() -> bool| followed.look(is_whole);
+        files::follow(followed, move |_| vec![file.clone()], Arc::default(), look).await;
     }
 }
 
-/// The modification time and size, which differ between versions of a file.
-fn version(file: &Path) -> Option<(std::time::SystemTime, u64)> {
-    let metadata = std::fs::metadata(file).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
+/// The tokens file, and what was last reported about it.
+struct FollowedTokens {
+    config: Arc<AdminConfig>,
+    file: PathBuf,
+    reported: Option<AdminTokensError>,
 }
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+impl FollowedTokens {
+    /// Reads the file. Blocks, so it is called off the runtime's threads.
+    fn look(mut self, is_whole: &dyn Fn() -> bool) -> Self {
+        let read = AdminTokens::read(&self.file);
+        if !is_whole() {
+            return self;
+        }
+        match read {
+            Ok(tokens) if tokens.is_empty() && !self.config.is_open() => {
+                self.warn(AdminTokensError::no_tokens());
+            }
+            // A file that was written again, or became valid again, can have the same tokens.
+            Ok(tokens) => {
+                let is_same = tokens.is_same_as(&self.config.tokens.load());
+                self.config.tokens.store(Arc::new(tokens));
+                if self.reported.take().is_some() || !is_same {
+                    log::emit(LogLevel::Info, "tokens", "admin tokens: in effect", &[]);
+                }
+            }
+            Err(error) => self.warn(error),
+        }
+        self
+    }
+
+    /// Repeats are left out: a file that is being replaced can be missing for a moment.
+    fn warn(&mut self, error: AdminTokensError) {
+        if self.reported.as_ref() != Some(&error) {
+            let message = format!("admin tokens: {error}; the previous ones stay in effect");
+            log::emit(LogLevel::Warn, "tokens", &message, &[]);
+            self.reported = Some(error);
+        }
+    }
+}

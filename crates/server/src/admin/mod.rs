@@ -32,7 +32,7 @@ use crate::{App, Listener, ListenerConfig, ListenerKind, RefusalReason, StreamPe
 #[derive(Debug)]
 struct AdminContext<S> {
     app: Arc<App<S>>,
-    admin: AdminConfig,
+    admin: Arc<AdminConfig>,
     config: Arc<ListenerConfig>,
 }
 
@@ -45,13 +45,13 @@ pub async fn serve<S: Store + SharedSettings + 'static>(
     shutdown: impl Future<Output = ()>,
 ) {
     let config = Arc::new(config);
-    let admin = Arc::new(AdminContext { app, admin, config: Arc::clone(&config) });
+    let admin = Arc::new(AdminContext { app, admin: Arc::new(admin), config: Arc::clone(&config) });
     let serving = accept::run(listener, &config, shutdown, |stream, seat| {
         connection::serve(stream, Arc::clone(&admin), Arc::clone(&config), seat)
     });
     tokio::select! {
         () = serving => {}
-        () = admin.admin.follow() => {}
+        () = Arc::clone(&admin.admin).follow() => {}
     }
 }
 

@@ -47,7 +47,7 @@ impl AdminScope {
 #[derive(Clone, Default)]
 pub struct AdminTokens(Vec<AdminToken>);
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct AdminToken {
     scope: AdminScope,
     /// What the log calls its holder.
@@ -101,6 +101,11 @@ impl AdminTokens {
         }
     }
 
+    /// Whether these are the same tokens, scopes and names. Not in constant time: both are ours.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -140,6 +145,11 @@ pub struct AdminTokensError(String);
 impl AdminTokensError {
     fn at(line: usize, problem: impl fmt::Display) -> Self {
         Self(format!("line {line}: {problem}"))
+    }
+
+    /// The file had tokens before, and has none now.
+    pub(super) fn no_tokens() -> Self {
+        Self("no tokens in the file".to_owned())
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) struct TlsContents {
 /// Shows nothing, since the contents include a private key.
 impl std::fmt::Debug for TlsContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Contents(..)")
+        f.write_str("TlsContents(..)")
     }
 }
 

@@ -59,11 +59,6 @@ impl ListenerTls {
         Ok(Self { files, config, last: Mutex::new(Some(contents)), wake })
     }
 
-    /// Whether only clients with a trusted certificate are accepted.
-    pub const fn knows_clients(&self) -> bool {
-        self.files.client_ca.is_some()
-    }
-
     /// Reads the files again. New connections use new certificates; open connections keep theirs.
     pub fn reload(&self) -> TlsReloadOutcome {
         self.reload_if(&|| true)
@@ -121,7 +116,7 @@ impl ListenerTls {
         follow(self, move |_| paths.clone(), wake, look).await;
     }
 
-    /// Whether clients must present a certificate.
+    /// Whether clients must present a trusted certificate.
     pub const fn wants_certificates(&self) -> bool {
         self.files.client_ca.is_some()
     }

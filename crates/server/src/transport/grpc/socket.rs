@@ -40,6 +40,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for GrpcSocket<T> {
         let before = buf.filled().len();
         let this = &mut *self;
         if this.framing.is_broken() {
+            this.framing.end(buf);
             return Poll::Ready(Ok(()));
         }
         if this.first.is_empty() {
