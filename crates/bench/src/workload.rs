@@ -3,6 +3,8 @@
 use std::hint::black_box;
 use std::sync::Barrier;
 
+use tidegate::SplitMix;
+
 use crate::contestant::Contestant;
 use crate::stopwatch::Stopwatch;
 
@@ -34,7 +36,7 @@ impl Workload {
         threads: usize,
         decisions: usize,
     ) -> Self {
-        let mut random = Random(0x5eed);
+        let mut random = SplitMix::new(0x5eed);
         let pick = Picker::new(keys, spread);
         let orders = (0..threads)
             .map(|_| (0..decisions).map(|_| pick.pick(&mut random)).collect())
@@ -108,8 +110,8 @@ impl Picker {
         Self { keys, weights }
     }
 
-    fn pick(&self, random: &mut Random) -> u32 {
-        let number = random.next();
+    fn pick(&self, random: &mut SplitMix) -> u32 {
+        let number = random.bits();
         let Some(total) = self.weights.last() else {
             return ((u128::from(number) * self.keys as u128) >> 64) as u32;
         };
@@ -117,18 +119,5 @@ impl Picker {
         let rank = self.weights.partition_point(|weight| *weight < at).min(self.keys - 1);
         // Popular keys are not neighbours in memory: scatter the ranks.
         ((rank * 7_919) % self.keys) as u32
-    }
-}
-
-/// Splitmix64: the same order in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
     }
 }

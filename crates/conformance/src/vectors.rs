@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::{AlgorithmKind, Limit, Quota, Span, Timestamp, Verdict};
+use tidegate_core::{AlgorithmKind, Limit, Quota, Span, SplitMix, Timestamp, Verdict};
 
 use crate::Subject;
 use crate::model::ModelStore;
@@ -107,7 +107,8 @@ pub fn path(kind: AlgorithmKind) -> PathBuf {
 /// What the file of an algorithm should contain.
 pub fn generate(kind: AlgorithmKind) -> String {
     let name = kind.name().bytes();
-    let mut random = Random(name.fold(0, |seed, byte| seed.rotate_left(8) ^ u64::from(byte)));
+    let seed = name.fold(0_u64, |seed, byte| seed.rotate_left(8) ^ u64::from(byte));
+    let mut random = Random(SplitMix::new(seed));
     let lines = (0..TRACES).map(|_| {
         let vector = random_vector(kind, &mut random);
         serde_json::to_string(&vector).expect("a vector is JSON") + "\n"
@@ -186,16 +187,12 @@ fn random_operation(capacity: u64, random: &mut Random) -> Operation {
     }
 }
 
-/// Splitmix64: the same vectors on every machine, whatever a library does.
-struct Random(u64);
+/// The same vectors on every machine, whatever a library does.
+struct Random(SplitMix);
 
 impl Random {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)).checked_rem(bound).unwrap_or(0)
+        self.0.bits().checked_rem(bound).unwrap_or(0)
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Span, Timestamp};
+use crate::{CivilDate, Span, Timestamp};
 
 /// A day, week or month of the calendar, in UTC. Weeks begin on Mondays.
 ///
@@ -77,30 +77,12 @@ impl fmt::Display for CalendarPeriod {
 }
 
 /// The day, counted from the epoch, on which the month after the month of `day` begins.
-fn first_of_next_month(day: u64) -> u64 {
-    // In a calendar whose years begin in March, the leap day is the last day of the year, and month
-    // lengths follow a straight line: (153 m + 2) / 5 days lie before month m.
-    let since_march_of_year_0 = day + DAYS_BEFORE_EPOCH;
-    let (era, day_of_era) =
-        (since_march_of_year_0 / DAYS_PER_ERA, since_march_of_year_0 % DAYS_PER_ERA);
-    let leap_days = day_of_era / 1_460 + day_of_era / 146_096;
-    let year_of_era = (day_of_era - leap_days + day_of_era / 36_524) / 365;
-    let year_start = 365 * year_of_era + year_of_era / 4 - year_of_era / 100;
-    let month = (5 * (day_of_era - year_start) + 2) / 153;
-    let next = if month == 11 {
-        let year = year_of_era + 1;
-        365 * year + year / 4 - year / 100 + u64::from(year == 400)
-    } else {
-        year_start + (153 * (month + 1) + 2) / 5
-    };
-    era * DAYS_PER_ERA + next - DAYS_BEFORE_EPOCH
+const fn first_of_next_month(day: u64) -> u64 {
+    let date = CivilDate::of_day(day.cast_signed());
+    date.next_month().days_since_epoch().cast_unsigned()
 }
 
 const MICROS_PER_DAY: u64 = 86_400_000_000;
-/// From the first of March of the year 0 to the epoch.
-const DAYS_BEFORE_EPOCH: u64 = 719_468;
-/// The calendar repeats every 400 years.
-const DAYS_PER_ERA: u64 = 146_097;
 
 #[cfg(test)]
 mod tests {

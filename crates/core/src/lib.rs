@@ -32,22 +32,27 @@
 pub mod algorithm;
 mod calendar;
 mod charge;
+mod civil_date;
 mod cost;
 mod key_template;
 mod limit;
 mod parse;
 mod quota;
+mod random;
 mod settle;
 mod state;
+pub mod text;
 mod time;
 mod verdict;
 
 pub use calendar::CalendarPeriod;
 pub use charge::{Charge, Fingerprint, Rule};
+pub use civil_date::CivilDate;
 pub use cost::{Cost, CostTooLarge, MAX_COUNT};
 pub use key_template::{KeyPlaceholder, KeyTemplate, KeyTemplateError, TemplatePart, WindowName};
 pub use limit::{AlgorithmKind, Limit};
 pub use quota::{Quota, QuotaError};
+pub use random::SplitMix;
 pub use settle::{ChargeAccounts, pays, settle};
 pub use state::CounterState;
 pub use time::{Span, Timestamp};

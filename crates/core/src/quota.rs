@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::parse;
+use crate::text::brief;
 use crate::{MAX_COUNT, Span};
 
 /// An amount per span of time, with an optional burst.
@@ -128,7 +129,7 @@ pub struct QuotaError {
 
 impl QuotaError {
     pub(crate) fn new(value: impl ToString, problem: impl Into<String>) -> Self {
-        Self { value: clip(&value.to_string(), 80), problem: clip(&problem.into(), 240) }
+        Self { value: brief(&value.to_string(), 80), problem: brief(&problem.into(), 240) }
     }
 
     /// An error for a value that the caller itself refuses. `problem` says what was expected.
@@ -149,14 +150,6 @@ impl fmt::Display for QuotaError {
 }
 
 impl std::error::Error for QuotaError {}
-
-/// Shortens a text for an error message, so that a megabyte of bad input is not quoted.
-fn clip(text: &str, longest: usize) -> String {
-    if text.chars().count() <= longest {
-        return text.to_owned();
-    }
-    text.chars().take(longest).chain(['…']).collect()
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::CivilDate;
+
 /// An instant: microseconds since the Unix epoch.
 ///
 /// Core never reads a clock. The owner of the state also owns the time and passes it in, so any
@@ -40,6 +42,23 @@ impl Timestamp {
     /// Microseconds since the epoch.
     pub const fn as_micros(self) -> u64 {
         self.0
+    }
+
+    /// The instant in UTC, to the millisecond, in the form of RFC 3339.
+    ///
+    /// ```
+    /// use tidegate::Timestamp;
+    ///
+    /// let leap_day = Timestamp::from_micros(1_709_208_000_567_890);
+    /// assert_eq!(leap_day.rfc3339(), "2024-02-29T12:00:00.567Z");
+    /// ```
+    pub fn rfc3339(self) -> String {
+        let millis = self.0 / 1_000;
+        let (days, of_day) = (millis / 86_400_000, millis % 86_400_000);
+        let CivilDate { year, month, day } = CivilDate::of_day(days.cast_signed());
+        let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
+        let (second, milli) = (of_day / 1_000 % 60, of_day % 1_000);
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
     }
 
     /// How long after `earlier` this is; zero if it is not later.
@@ -272,6 +291,21 @@ const PERIODS: [(u64, &str); 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (secs, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (1_709_208_000, "2024-02-29T12:00:00.000Z"),
+            (1_735_689_599, "2024-12-31T23:59:59.000Z"),
+            (4_107_542_399, "2100-02-28T23:59:59.000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(Timestamp::from_secs(secs).rfc3339(), expected);
+        }
+        assert_eq!(Timestamp::from_micros(1_234_567).rfc3339(), "1970-01-01T00:00:01.234Z");
+    }
 
     #[test]
     fn windows_are_aligned_to_the_epoch() {

@@ -5,7 +5,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate::config::gateway::DeniedResponse;
 use tidegate::{Plan, Store};
 use tidegate_http::{
-    PROBLEM_JSON, RateLimitAnswer, RequestFault, denial, describe, describe_legacy, json,
+    PROBLEM_JSON, RateLimitAnswer, RequestFault, denial, describe, describe_legacy, grpc_message,
+    is_grpc_type, json,
 };
 use tidegate_server::{App, ListenerKind, RefusalReason};
 use tidegate_wire::{ProblemDetails, RefusalMembers};
@@ -157,9 +158,7 @@ pub(crate) fn denied_grpc_response(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert("grpc-status", HeaderValue::from_static(RESOURCE_EXHAUSTED));
     let policy = answer.policy().unwrap_or_default();
-    if let Ok(message) = HeaderValue::try_from(format!("policy {}", policy.escape_default())) {
-        headers.insert("grpc-message", message);
-    }
+    headers.insert("grpc-message", grpc_message(&format!("policy {policy}")));
     if let Some(wait) = answer.decision().retry_after() {
         headers.insert("grpc-retry-pushback-ms", wait.as_millis_ceil().into());
     }
@@ -169,7 +168,7 @@ pub(crate) fn denied_grpc_response(
 /// Whether a request is a gRPC call.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+    kind.is_some_and(is_grpc_type)
 }
 
 /// A status code of gRPC.

@@ -217,6 +217,10 @@ async fn denied_calls_of_grpc_are_told_in_their_own_way() {
     assert_eq!(response.headers()["grpc-message"], "policy calls");
     assert!(response.headers().contains_key("grpc-retry-pushback-ms"));
     assert!(response.headers().contains_key("retry-after"));
+    // gRPC for browsers is another protocol, whose clients expect a status of HTTP.
+    let web = || Request::post("http://a/a.B/C").header("content-type", "application/grpc-web");
+    let response = send(&mut sender, web(), vec![]).await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(echo.requests(), 1);
 }
 

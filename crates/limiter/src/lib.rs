@@ -57,6 +57,8 @@ pub use tidegate_core::{
     Quota, QuotaError, Rule, Span, Timestamp, Verdict,
 };
 #[doc(hidden)]
+pub use tidegate_core::{SplitMix, text};
+#[doc(hidden)]
 pub use tidegate_policy::key_as_text;
 #[cfg(feature = "files")]
 pub use tidegate_policy::{

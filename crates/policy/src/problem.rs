@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use tidegate_core::text;
+
 use crate::PolicySource;
 use crate::nearest_name::nearest;
 
@@ -236,10 +238,7 @@ impl<'s> ProblemReport<'s> {
 
 /// The beginning of a text, enough to recognise it.
 pub(crate) fn brief(text: &str) -> String {
-    match text.char_indices().nth(MAX_BRIEF) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-    }
+    text::brief(text, MAX_BRIEF)
 }
 
 const MAX_PROBLEMS: usize = 100;

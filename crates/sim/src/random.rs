@@ -1,6 +1,8 @@
 //! Pseudo-random numbers that are the same in every run.
 
-/// The splitmix64 generator. Our own, so that a new version of a library does not change printed results.
+use tidegate_core::SplitMix;
+
+/// Numbers by [`SplitMix`], and what simulations draw from them.
 ///
 /// ```
 /// use tidegate_sim::SeededRandom;
@@ -9,25 +11,24 @@
 /// assert_eq!(one.below(100), same.below(100));
 /// ```
 #[derive(Clone, Debug)]
-pub struct SeededRandom(u64);
+pub struct SeededRandom(SplitMix);
 
 impl SeededRandom {
     /// A sequence of its own for each seed.
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix::new(seed))
     }
 
     /// The sequence of the `n`th of many that share a seed. It does not depend on the others, so
     /// they can be drawn in any order.
     pub const fn nth(seed: u64, n: u64) -> Self {
-        Self(mixed(seed ^ mixed(n.wrapping_add(GAMMA))))
+        Self(SplitMix::nth(seed, n))
     }
 
     /// All 64 bits.
     #[inline]
     pub const fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GAMMA);
-        mixed(self.0)
+        self.0.bits()
     }
 
     /// From 0 up to but not including 1.
@@ -47,14 +48,6 @@ impl SeededRandom {
         // `unit` is never 1, so the logarithm is finite.
         -(1.0 - self.unit()).ln() * mean
     }
-}
-
-const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
-
-const fn mixed(bits: u64) -> u64 {
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// Ranks by Zipf's law: the `n`th is `n` to the power of the exponent times rarer than the first.

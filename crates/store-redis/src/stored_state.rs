@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{FixedWindow, SlidingWindow, TokenBucket};
-use tidegate_core::{Cost, CounterState, Limit, Span, Timestamp};
+use tidegate_core::{Cost, CounterState, Limit, Span, Timestamp, text};
 
 use crate::rule::{half_scale, scale};
 
@@ -107,8 +107,7 @@ fn whole(raw: &[u8]) -> Option<u64> {
 
 /// A number as INCRBY writes it.
 fn digits(raw: &[u8]) -> Option<u64> {
-    let is_one = matches!(raw, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit));
-    std::str::from_utf8(raw).ok().filter(|_| is_one)?.parse().ok()
+    text::digits(raw).filter(|_| raw.first() != Some(&b'0'))
 }
 
 /// Reads what `pack_three` in `arithmetic.lua` produces: an instant, and two numbers of two, four or

@@ -7,6 +7,8 @@ mod tests;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
+use tidegate_core::text::unescaped;
+
 /// Where Redis is and how to log in: everything that a URL contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RedisUrl {
@@ -261,23 +263,15 @@ fn database(text: &str) -> Result<u32, String> {
 fn decoded(text: &str, what: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let (byte, after) = match (byte, after) {
-            (b'%', [high, low, after @ ..]) => {
-                let value = hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low);
-                (value.ok_or_else(|| bad_escape(what))?, after)
-            }
-            (b'%', _) => return Err(bad_escape(what)),
-            _ => (byte, after),
+    while let [byte, after @ ..] = rest {
+        let (byte, after) = match byte {
+            b'%' => unescaped(rest).ok_or_else(|| bad_escape(what))?,
+            _ => (*byte, after),
         };
         bytes.push(byte);
         rest = after;
     }
     String::from_utf8(bytes).map_err(|_| format!("{what} is not UTF-8"))
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    (digit as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 fn bad_escape(what: &str) -> String {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use tidegate_http::HttpRequest;
+use tidegate_http::{HttpRequest, is_grpc_type};
 use tidegate_limiter::config::RequestRules;
 
 /// A request without its body, for keys, costs and conditions.
@@ -104,12 +104,9 @@ impl<'a> RequestHead<'a> {
         None
     }
 
-    /// Whether it is a gRPC call: `application/grpc`, optionally followed by a format or parameters.
+    /// Whether it is a gRPC call.
     pub(crate) fn is_grpc(&self) -> bool {
-        let rest =
-            self.header("content-type").and_then(|kind| kind.strip_prefix(b"application/grpc"));
-        let is_grpc = rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')));
-        is_grpc && self.method == Method::POST
+        self.header("content-type").is_some_and(is_grpc_type) && self.method == Method::POST
     }
 }
 

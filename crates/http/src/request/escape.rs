@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tidegate_limiter::text::{hex_value, unescaped};
+
 /// Decodes `%xx`, and `+` as well if it stands for a space. Invalid escapes are kept as they are.
 pub(super) fn decoded(text: &[u8], plus: u8) -> Cow<'_, [u8]> {
     if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
@@ -9,13 +11,9 @@ pub(super) fn decoded(text: &[u8], plus: u8) -> Cow<'_, [u8]> {
     }
     let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text);
     while let [byte, tail @ ..] = rest {
-        let (byte, tail) = match (byte, tail) {
-            (b'+', _) => (plus, tail),
-            (b'%', [high, low, after @ ..]) => match (hex(*high), hex(*low)) {
-                (Some(high), Some(low)) => (high << 4 | low, after),
-                _ => (b'%', tail),
-            },
-            _ => (*byte, tail),
+        let (byte, tail) = match byte {
+            b'+' => (plus, tail),
+            _ => unescaped(rest).unwrap_or((*byte, tail)),
         };
         decoded.push(byte);
         rest = tail;
@@ -27,12 +25,9 @@ pub(super) fn decoded(text: &[u8], plus: u8) -> Cow<'_, [u8]> {
 pub(super) fn is_well_escaped(text: &[u8]) -> bool {
     let mut parts = text.split(|byte| *byte == b'%');
     parts.next();
-    let is_escape = |part: &[u8]| matches!(part, [high, low, ..] if hex(*high).is_some() && hex(*low).is_some());
-    parts.all(is_escape)
-}
-
-pub(super) fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+    parts.all(
+        |part| matches!(part, [high, low, ..] if hex_value(*high).and(hex_value(*low)).is_some()),
+    )
 }
 
 /// A name as lenient frameworks read it: without letter case, surrounding spaces, a suffix in brackets or

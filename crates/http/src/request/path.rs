@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use tidegate_limiter::config::{PathParameters, RequestRules};
 use tidegate_limiter::path_in_normal_form;
+use tidegate_limiter::text::unescaped;
 
-use super::escape::{decoded, hex};
+use super::escape::decoded;
 use crate::RequestFault;
 
 /// A path in one spelling, for matching and counting, and as it is forwarded. The two differ only where
@@ -86,13 +87,12 @@ impl PathTraits {
         // The number of dots in the segment so far, if it has nothing else.
         let mut dots = Some(0);
         while let [byte, tail @ ..] = rest {
-            let (value, is_escaped, tail) = match (byte, tail) {
-                (b'%', [high, low, after @ ..]) => match (hex(*high), hex(*low)) {
-                    (Some(high), Some(low)) => (high << 4 | low, true, after),
-                    _ => return fault(ESCAPE),
+            let (value, is_escaped, tail) = match byte {
+                b'%' => match unescaped(rest) {
+                    Some((value, after)) => (value, true, after),
+                    None => return fault(ESCAPE),
                 },
-                (b'%', _) => return fault(ESCAPE),
-                (byte, tail) if byte.is_ascii_graphic() => (*byte, false, tail),
+                byte if byte.is_ascii_graphic() => (*byte, false, tail),
                 _ => return fault("has bytes that must be escaped"),
             };
             rest = tail;

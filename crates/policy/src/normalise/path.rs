@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
+use tidegate_core::text::unescaped;
 
 use super::NormalBytes;
 use crate::settings::PathCase;
@@ -60,7 +61,7 @@ pub(crate) fn in_one_spelling(path: &[u8]) -> SmallVec<[u8; 128]> {
     let mut spelled: SmallVec<[u8; 128]> = SmallVec::new();
     let mut rest = path;
     while let [byte, tail @ ..] = rest {
-        let (value, is_plain, tail) = match escape(rest) {
+        let (value, is_plain, tail) = match unescaped(rest) {
             Some((value, tail)) => {
                 (value, stands_for_itself(value) && !matches!(value, b'/' | b';'), tail)
             }
@@ -96,13 +97,6 @@ fn without_dots(path: &[u8]) -> SmallVec<[u8; 128]> {
         normal.push(b'/');
     }
     normal
-}
-
-/// The byte that `%xx` stands for, and what comes after it.
-fn escape(text: &[u8]) -> Option<(u8, &[u8])> {
-    let [b'%', high, low, rest @ ..] = text else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    Some((digit(*high)? << 4 | digit(*low)?, rest))
 }
 
 fn hex_digit(value: u8) -> u8 {

@@ -4,10 +4,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::transport::brief;
 use crate::transport::http::diagnosis::{
     expected_count, members, unknown_member, unnamed_fault, wrong_member,
 };
-use crate::transport::http::refusal::{HttpRefusal, brief};
+use crate::transport::http::refusal::HttpRefusal;
 use crate::transport::http::request::read_object;
 
 /// A type that can be parsed from a body.

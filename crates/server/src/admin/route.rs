@@ -6,13 +6,15 @@ use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTI
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
+use tidegate::text::unescaped;
 use tidegate::{SharedSettings, Store};
 use tidegate_http::bearer;
 
 use super::tokens::AdminScope;
 use super::{AdminContext, actions, views};
+use crate::transport::brief;
 use crate::transport::http::browser::{host, is_cross_site, is_loopback_host};
-use crate::transport::http::refusal::{HttpRefusal, brief};
+use crate::transport::http::refusal::HttpRefusal;
 use crate::transport::http::{HttpResponse, body, route};
 use crate::{ListenerKind, StreamPeer};
 
@@ -234,17 +236,12 @@ fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
     while let [byte, tail @ ..] = rest {
-        rest = match (byte, tail) {
-            (b'%', [high, low, after @ ..]) => {
-                let digit = |digit: u8| char::from(digit).to_digit(16);
-                bytes.push(u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?);
-                after
-            }
-            _ => {
-                bytes.push(*byte);
-                tail
-            }
+        let (byte, tail) = match (byte, tail) {
+            (b'%', [_, _, ..]) => unescaped(rest)?,
+            _ => (*byte, tail),
         };
+        bytes.push(byte);
+        rest = tail;
     }
     String::from_utf8(bytes).ok()
 }

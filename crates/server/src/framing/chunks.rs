@@ -1,5 +1,7 @@
 //! Follows the chunked encoding of a request's body without decoding it.
 
+use tidegate::text::hex_value;
+
 /// The position in a chunked body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ChunkFollower {
@@ -64,7 +66,7 @@ impl ChunkFollower {
     fn next(&mut self, byte: u8) -> Option<ChunkState> {
         let state = match (self.state, byte) {
             (ChunkState::Begin | ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                let digit = u64::from(char::from(byte).to_digit(16)?);
+                let digit = u64::from(hex_value(byte)?);
                 let before = if self.state == ChunkState::Begin { 0 } else { self.left };
                 self.left = before.checked_mul(16)?.checked_add(digit)?;
                 ChunkState::Size

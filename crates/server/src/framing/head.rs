@@ -1,6 +1,7 @@
 //! Reads from the head of an HTTP/1 request where the request ends.
 
 use memchr::memchr;
+use tidegate::text::digits;
 
 /// The headers that determine the framing. hyper reads all others, and refuses malformed heads.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,11 +102,4 @@ impl<'a> Http1Head<'a> {
     pub(super) const fn lacks_host(&self) -> bool {
         self.is_1_1 && self.host.count == 0
     }
-}
-
-/// Parses a number that consists only of digits.
-fn digits(text: &[u8]) -> Option<u64> {
-    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;
-    text.parse().ok()
 }

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use tidegate::{Span, Timestamp};
+use tidegate_core::CivilDate;
 
 use super::LogLineFormat;
-use super::time::{MONTHS, civil_from_days};
+use super::time::MONTHS;
 use crate::random::{SeededRandom, Zipf};
 use crate::traffic::{PoissonTraffic, RateShape, TrafficStream as _};
 
@@ -119,14 +120,14 @@ impl GeneratedRequest {
     fn write(&self, format: LogLineFormat, line: &mut String) {
         let Self { at, ip: [a, b, c, d], user, method, path, status, bytes, agent } = self;
         let seconds = at.as_micros() / 1_000_000;
-        let (year, month, day) = civil_from_days((seconds / 86_400).cast_signed());
+        let CivilDate { year, month, day } = CivilDate::of_day((seconds / 86_400).cast_signed());
         let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
         let millis = at.as_micros() / 1_000 % 1_000;
         let user = user.map(|user| format!("user-{user}"));
         let user = user.as_deref().unwrap_or("-");
         let _ = match format {
             LogLineFormat::Common => {
-                let name = MONTHS.get(month as usize - 1).copied().unwrap_or_default();
+                let name = MONTHS.get(usize::from(month) - 1).copied().unwrap_or_default();
                 let name = std::str::from_utf8(&name).unwrap_or_default();
                 writeln!(
                     line,

@@ -24,7 +24,6 @@ pub use generator::LogGenerator;
 pub use input::LogInput;
 pub use reader::LogReader;
 pub use summary::{LogSummary, MalformedLine};
-pub(crate) use time::civil_from_days;
 
 use std::io;
 

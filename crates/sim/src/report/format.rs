@@ -1,6 +1,7 @@
 //! Formats numbers, times and untrusted text for people.
 
 use tidegate::Timestamp;
+use tidegate_core::CivilDate;
 
 /// `1,234,567`.
 ///
@@ -100,7 +101,7 @@ fn trimmed(number: f64) -> String {
 /// ```
 pub fn moment(at: Timestamp) -> String {
     let seconds = at.as_micros() / 1_000_000;
-    let (year, month, day) = crate::log::civil_from_days((seconds / 86_400).cast_signed());
+    let CivilDate { year, month, day } = CivilDate::of_day((seconds / 86_400).cast_signed());
     let second = seconds % 86_400;
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use super::activity::{GrpcActivity, GrpcIdleTimer, GrpcTimerAction};
+use super::message::PREFIX;
 use super::socket::GrpcSocket;
 use super::{GrpcListenerContext, route};
 use crate::ListenerConfig;
@@ -123,9 +124,6 @@ fn builder(config: &ListenerConfig) -> http2::Builder<TokioExecutor> {
         .auto_date_header(false);
     builder
 }
-
-/// The prefix of each message: one byte of flags and four bytes of length.
-const PREFIX: usize = 5;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const SEND_BUFFER: usize = 64 << 10;
 /// Twice what Envoy accepts from a client by default.

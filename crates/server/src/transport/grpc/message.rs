@@ -163,7 +163,7 @@ fn too_large(most: usize) -> GrpcRefusal {
 }
 
 /// One byte of flags and four bytes of length.
-const PREFIX: usize = 5;
+pub(super) const PREFIX: usize = 5;
 const CUT: &str = "the message is incomplete: expected all of it";
 const COMPRESSED: &str = "the message is compressed: expected identity";
 const NO_ROOM: &str = "too many large messages at the same time: expected smaller ones";

@@ -4,11 +4,10 @@
 //! that a client of Envoy can cause is a successful call whose message says OVER_LIMIT. gRPC errors are
 //! reserved for calls that only a mistake in Envoy's configuration can cause.
 
-use std::fmt::Write as _;
-
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, StatusCode};
 use prost_types::{Struct, Value, value};
+use tidegate_http::grpc_message;
 use tidegate_wire::envoy::{Code, RateLimitResponse};
 
 use super::body::GrpcBody;
@@ -103,31 +102,8 @@ impl From<GrpcRefusal> for GrpcResponse {
         headers.insert(CONTENT_TYPE, GRPC);
         headers.insert(GRPC_STATUS, UNIMPLEMENTED.into());
         headers.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        // Percent-encoding leaves only printable ASCII, so this does not fail.
-        if let Ok(message) = HeaderValue::try_from(percent_encoded(&refusal.message)) {
-            headers.insert(GRPC_MESSAGE, message);
-        }
+        headers.insert(GRPC_MESSAGE, grpc_message(&refusal.message));
         response
-    }
-}
-
-/// Encodes percent signs and everything but printable ASCII in hexadecimal, as gRPC requires.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'$' | b'&'..=b'~' => encoded.push(char::from(byte)),
-            _ => drop(write!(encoded, "%{byte:02X}")),
-        }
-    }
-    encoded
-}
-
-/// The beginning of a client's text, long enough to recognise it.
-pub(super) fn brief(text: &str) -> String {
-    match text.char_indices().nth(BRIEF) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 
@@ -137,7 +113,6 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 /// gRPC's status code.
 const UNIMPLEMENTED: u16 = 12;
-const BRIEF: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -150,11 +125,5 @@ mod tests {
         assert_eq!(response.headers()["grpc-status"], "12");
         assert_eq!(response.headers()["grpc-message"], "100 %25 of%0D%0Ana%C3%AFve");
         assert_eq!(response.status(), StatusCode::OK);
-    }
-
-    #[test]
-    fn long_texts_are_cut() {
-        assert_eq!(brief(&"é".repeat(65)).chars().count(), 67);
-        assert_eq!(brief("short"), "short");
     }
 }

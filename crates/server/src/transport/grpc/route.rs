@@ -7,14 +7,16 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request};
 use hyper::body::Incoming;
 use tidegate::Store;
+use tidegate_http::is_grpc_type;
 use tokio::time::timeout;
 
 use super::activity::GrpcCallGuard;
 use super::body::GrpcBody;
-use super::refusal::{GrpcRefusal, brief};
+use super::refusal::GrpcRefusal;
 use super::{GrpcListenerContext, GrpcResponse, message, should_rate_limit};
 use crate::log::LogLevel;
 use crate::trace::within;
+use crate::transport::brief;
 use crate::{ListenerKind, RefusalReason};
 
 /// Answers any request, also an invalid one.
@@ -92,12 +94,9 @@ async fn answer_in_time<S: Store>(
     Ok(message::respond(&response))
 }
 
-/// Whether the content type is `application/grpc`, possibly with a format or parameters. A longer type
-/// that only begins with it, such as `application/grpc-web`, is not.
 fn is_grpc(request: &Request<Incoming>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
-    request.method() == Method::POST && matches!(rest, Some([] | [b'+' | b';', ..]))
+    request.method() == Method::POST && kind.is_some_and(is_grpc_type)
 }
 
 /// At most eight digits and a unit, as gRPC specifies. Anything else is ignored.

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 use tidegate::MAX_COUNT;
 
-use super::refusal::{HttpRefusal, brief};
+use super::refusal::HttpRefusal;
+use crate::transport::brief;
 
 /// Finds the member that made reading a check or a refund fail; `units` is the name of its count.
 #[cold]

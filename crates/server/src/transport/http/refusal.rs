@@ -12,6 +12,7 @@ use tidegate_http::{PROBLEM_JSON, RequestFault};
 use tidegate_wire::{ProblemDetails, RefusalMembers};
 
 use super::HttpResponse;
+use crate::transport::brief;
 
 /// Why a request gets no decision, or why the admin API does not do what it asks for. A denial is a
 /// decision, not a refusal.
@@ -158,16 +159,7 @@ pub(crate) fn json(status: StatusCode, kind: &'static str, body: &impl Serialize
     response
 }
 
-/// The beginning of a client's text, long enough to recognise it.
-pub(crate) fn brief(text: &str) -> String {
-    match text.char_indices().nth(BRIEF) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
 const PATHS: &str = "/v1/check, /v1/check/batch, /v1/refund, /v1/authz, /healthz, /readyz, /metrics, \
     /openapi.json or /docs";
-const BRIEF: usize = 64;
 /// Enough to show what names look like, even if there are ten thousand policies.
 const MAX_LISTED: usize = 20;

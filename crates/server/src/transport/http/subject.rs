@@ -5,7 +5,8 @@ use tidegate::{Cost, Plan, RequestCharges};
 use tidegate_wire::{JsonAttributes, JsonText};
 
 use super::diagnosis::bounded;
-use super::refusal::{HttpRefusal, brief, with_valid_cost};
+use super::refusal::{HttpRefusal, with_valid_cost};
+use crate::transport::brief;
 
 /// The subject of a check or refund, in one of its two forms.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Inline commands: lines of text, as people type them into netcat or telnet.
 
 use memchr::memchr2;
+use tidegate::text::hex_value;
 
 use super::decoder::{RespCommand, RespProtocolError, RespWords};
 
@@ -59,7 +60,8 @@ fn add_quoted<'t>(
             [b'\\', b'x', high, low, after @ ..]
                 if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
             {
-                word.push(digit(*high) << 4 | digit(*low));
+                let value = |digit: &u8| hex_value(*digit).unwrap_or_default();
+                word.push(value(high) << 4 | value(low));
                 after
             }
             [b'\\', byte, after @ ..] if quote == b'"' || *byte == quote => {
@@ -95,10 +97,6 @@ const fn is_space(byte: u8) -> bool {
 fn length(text: &[u8]) -> usize {
     let ends = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     text.iter().position(ends).unwrap_or(text.len())
-}
-
-fn digit(byte: u8) -> u8 {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()).unwrap_or_default()
 }
 
 const fn escape(byte: u8) -> u8 {

@@ -1,6 +1,7 @@
 //! Recognises plain checks in a connection's bytes: those that every HTTP parser reads the same way.
 
 use memchr::memchr_iter;
+use tidegate::text::digits;
 
 use super::super::browser::is_plain_loopback;
 use crate::ListenerConfig;
@@ -70,7 +71,7 @@ fn length(fields: &[httparse::Header<'_>], is_local: bool) -> Option<usize> {
             }
             14 if is("sec-fetch-site") => return None,
             14 if is("content-length") => {
-                let announced = digits(field.value)?;
+                let announced = usize::try_from(digits(field.value)?).ok()?;
                 if length.replace(announced).is_some() {
                     return None;
                 }
@@ -80,12 +81,6 @@ fn length(fields: &[httparse::Header<'_>], is_local: bool) -> Option<usize> {
         }
     }
     length.filter(|_| hosts <= 1)
-}
-
-/// A whole number of digits only, without a sign.
-fn digits(text: &[u8]) -> Option<usize> {
-    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
 /// Whether all lines end with CRLF: some parsers also accept a bare newline.
