@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use tidegate::Span;
 
 use crate::client::{TargetServer, post};
+use crate::number;
 use crate::output::print;
 
 /// The options of `check`: the request to decide, and the server that decides it.
@@ -24,7 +25,8 @@ pub(crate) struct CheckCommand {
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute)]
     attribute: Vec<(String, String)>,
     /// Units to take; 0 only looks and takes nothing
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = |text: &str| number::whole::<u64>(text, 0..=MOST_COST))]
     cost: u64,
     /// The server: http://host:port, https://host:port or unix:/path
     #[arg(
@@ -45,7 +47,7 @@ impl CheckCommand {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
         let exchange = runtime.block_on(post(&self.server, "/v1/check", self.request_body()));
-        let (status, text) = exchange.with_context(|| format!("cannot query {}", self.server))?;
+        let (status, text) = exchange.with_context(|| format!("cannot reach {}", self.server))?;
         let answer: Value = serde_json::from_str(&text)
             .with_context(|| format!("{} answered {status}, but not with JSON", self.server))?;
         let Some(is_allowed) = answer["allowed"].as_bool() else {
@@ -126,6 +128,9 @@ fn reason_text(reason: &Value) -> String {
         Some("within_limit") => "within the limit".to_owned(),
         Some("limit_exceeded") => "the limit is used up".to_owned(),
         Some("cost_exceeds_limit") => "the cost exceeds the limit".to_owned(),
+        Some("blocked") => "blocked after an earlier denial".to_owned(),
+        Some("no_policy") => "no policy applies".to_owned(),
+        Some("store_unavailable") => "the store is unavailable".to_owned(),
         _ => printable(reason),
     }
 }
@@ -142,6 +147,9 @@ fn attribute(text: &str) -> anyhow::Result<(String, String)> {
         _ => bail!("expected name=value"),
     }
 }
+
+/// The most that a request can cost.
+const MOST_COST: u64 = 1_000_000_000_000_000;
 
 /// The exit code for a denied request.
 const DENIED: u8 = 3;

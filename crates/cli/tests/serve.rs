@@ -35,10 +35,10 @@ fn the_start_message_answers_operators_questions() {
     let server = serve(&["--workers", "3", "--max-connections", "100", "--max-keys", "5000"]);
     let url = server.greeting[0].strip_prefix("listening on ").unwrap();
     let version = env!("CARGO_PKG_VERSION");
-    let workers = format!("tidegate {version}: 3 workers, at most 100 connections a listener");
+    let workers = format!("tidegate {version}: 3 workers, at most 100 connections per listener");
     assert_eq!(server.greeting[1], workers);
     assert_eq!(server.greeting[2], "store: memory, at most 5000 keys");
-    assert!(server.greeting[3].starts_with("config: a demo;"), "{:?}", server.greeting);
+    assert!(server.greeting[3].starts_with("config: a demo policy;"), "{:?}", server.greeting);
     assert_eq!(server.greeting[4..6], ["policies:", DEMO]);
     let curl = format!(r#"curl -i {url}/v1/check -d '{{"policy": "demo", "key": "alice"}}'"#);
     assert_eq!(server.greeting[6], format!("try: {curl}"));
@@ -49,10 +49,10 @@ fn it_says_how_much_memory_counters_may_take() {
     let said = |more: &[&str]| serve(more).said("store: ").to_owned();
     let by_default = said(&[]);
     assert!(by_default.starts_with("memory, at most "), "{by_default}");
-    assert!(by_default.contains(" (half of what there is), "), "{by_default}");
-    assert_eq!(said(&["--max-memory", "512MiB"]), "memory, at most 512 MiB, 3355443 keys");
+    assert!(by_default.contains(" (half of what this process may use), room for "), "{by_default}");
+    assert_eq!(said(&["--max-memory", "512MiB"]), "memory, at most 512 MiB, room for 3355443 keys");
     let both = said(&["--max-memory", "512MiB", "--max-keys", "9"]);
-    assert_eq!(both, "memory, at most 512 MiB, 9 keys");
+    assert_eq!(both, "memory, at most 512 MiB, room for 9 keys");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
     let mut command = tidegate();
     command.args(["serve", "--http", "127.0.0.1:0", "--secret-file"]).arg(&secret);
     let server = Server::start(command.env("TIDEGATE_STORE", "redis://:hunter2@127.0.0.1:1"));
-    assert_eq!(server.said("keys: "), "hashed under the deployment's secret");
+    assert_eq!(server.said("keys: "), "hashed with the deployment's secret");
     assert!(!server.greeting.iter().any(|line| line.contains("password")));
     std::fs::remove_file(file).unwrap();
     std::fs::remove_file(secret).unwrap();

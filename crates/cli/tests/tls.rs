@@ -135,7 +135,7 @@ fn operators_who_show_a_certificate_need_no_token_and_others_get_nowhere() {
     let (code, shown) = top(&[&cert, &key]);
     assert!(code == Some(0) && shown.contains("store: memory"), "{shown}");
     let (code, said) = top(&[]);
-    assert!(code == Some(2) && said.contains("cannot query https://localhost:"), "{said}");
+    assert!(code == Some(2) && said.contains("cannot reach https://localhost:"), "{said}");
     let (code, said) = top(&[&key, &cert]);
     assert!(code == Some(2) && said.contains("cannot use "), "{said}");
 }

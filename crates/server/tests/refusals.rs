@@ -126,7 +126,7 @@ async fn a_long_key_is_refused_and_a_longest_one_is_not() {
 async fn an_unknown_policy_is_answered_with_the_known_ones() {
     let server = Server::start().await;
     let reply = server.check(r#"{"policy": "dem\"o", "key": "a"}"#).await;
-    assert_eq!(reply.problem(404), r#"no policy "dem\"o": expected demo"#);
+    assert_eq!(reply.problem(404), r#"no policy is named "dem\"o": expected demo"#);
     assert_eq!(reply.json()["policies"], json!(["demo"]));
     assert_eq!(reply.json()["member"], "policy");
 }

@@ -5,7 +5,7 @@ mod eviction;
 mod open_files;
 mod round_trip;
 mod signals;
-mod size;
+pub(crate) mod size;
 mod startup_message;
 mod store;
 mod traces;
@@ -23,6 +23,7 @@ use tidegate::{Plan, SharedSettings, Store};
 use tidegate_server::log::{self, LineWriter, LogLevel};
 use tidegate_server::{
     App, ListenerTls, PlanReloader, ReloadOutcome, ReloadRequest, Server, TlsReloadOutcome,
+    Transport,
 };
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
@@ -41,6 +42,10 @@ use crate::validate::print_problems;
 
 impl ServeCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(file) = &self.stray {
+            let file = file.display();
+            bail!("{file} is not an option of `serve`: expected --config {file}");
+        }
         self.operate.set_log_format();
         let source = match self.config.as_deref().map(PolicySource::read).transpose() {
             Ok(Some(source)) => Some(source),
@@ -124,7 +129,8 @@ impl ServeCommand {
         let mut server = Server::new(Arc::clone(&app), config.clone(), workers);
         let mut listeners = Vec::new();
         for (transport, address) in addresses {
-            listeners.push((transport, server.open(transport, &address, tls.clone())?));
+            let opened = server.open(transport, &address, tls.clone());
+            listeners.push((transport, opened.with_context(|| flag(transport))?));
         }
         let gateways =
             gateway.map(|gateway| gateway.open(&mut server, tls.as_ref())).transpose()?;
@@ -190,6 +196,15 @@ impl ServeCommand {
     }
 }
 
+/// The flag that sets the address of a listener.
+const fn flag(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Grpc => "--grpc",
+        Transport::Resp => "--resp",
+        _ => "--http",
+    }
+}
+
 /// Prints in the background: the server runs even if standard output is closed or not read.
 fn print_startup_message(text: String) {
     let open = || Some(|text: &[u8]| std::io::stdout().lock().write_all(text).unwrap_or_default());
@@ -197,6 +212,13 @@ fn print_startup_message(text: String) {
         writer.send(text.into_bytes());
     }
 }
+
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  stopped by a signal, after the requests in flight were answered
+  1  invalid configuration: every problem is listed on standard error
+  2  error: an invalid command line, an address that cannot be listened on, a file that cannot
+     be read, or certificates that cannot be used; or stopped immediately, by a second signal";
 
 /// The most bytes of a startup message.
 const MAX_GREETING: usize = 16 << 20;

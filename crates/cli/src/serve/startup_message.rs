@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use tidegate::config::{LimitDescription, PlannedPolicy};
-use tidegate::{Cost, OnStoreError, Plan};
-use tidegate_server::{BoundAddress, ListenerConfig, Transport};
+use tidegate::{OnStoreError, Plan};
+use tidegate_server::{BoundAddress, ListenerConfig, Transport, example_request};
 
 use crate::validate::hints;
 
@@ -46,7 +46,7 @@ impl StartupMessage<'_> {
         let (s, most) = (if workers == 1 { "" } else { "s" }, self.bounds.max_connections);
         let _ = writeln!(
             text,
-            "tidegate {version}: {workers} worker{s}, at most {most} connections a listener"
+            "tidegate {version}: {workers} worker{s}, at most {most} connections per listener"
         );
         let _ = writeln!(text, "store: {}", self.store);
         if let Some(instances) = self.shared_by {
@@ -59,7 +59,9 @@ impl StartupMessage<'_> {
             Some(path) => {
                 writeln!(text, "config: {}, reloaded when it changes and on SIGHUP", path.display())
             }
-            None => writeln!(text, "config: a demo; tidegate init prints a file for --config"),
+            None => {
+                writeln!(text, "config: a demo policy; `tidegate init` prints a file for --config")
+            }
         };
         self.policies(&mut text);
         // Hints are for the user's own file.
@@ -93,13 +95,9 @@ impl StartupMessage<'_> {
         }
     }
 
-    /// A command that checks the first policy whose key is one attribute; if there is none, it sends
-    /// all key attributes of another policy.
+    /// A command that sends an example of a check.
     fn try_it(&self, listener: &(Transport, BoundAddress)) -> String {
-        let body = match self.plan.policies().iter().find(|policy| policy.key().len() == 1) {
-            Some(policy) => format!(r#"{{"policy": "{}", "key": "alice"}}"#, policy.name()),
-            None => format!(r#"{{"attributes": {{{}}}}}"#, example_attributes(self.plan)),
-        };
+        let body = example_request(self.plan);
         let trust = self.cert.map(|cert| format!(" --cacert {}", cert.display()));
         let trust = trust.unwrap_or_default();
         match &listener.1 {
@@ -115,26 +113,6 @@ impl StartupMessage<'_> {
             }
         }
     }
-}
-
-/// Example key attributes of a policy, as JSON members. The attributes that a `match` needs are not
-/// known here, so a policy that applies without them is preferred.
-fn example_attributes(plan: &Plan) -> String {
-    let keys = || plan.policies().iter().map(example_key).filter(|key| !key.is_empty());
-    let matching = keys().find(|key| !plan.charges(key, Cost::ONE).charges().is_empty());
-    let key = matching.or_else(|| keys().next()).unwrap_or_else(|| vec![("user", "alice")]);
-    let members: Vec<_> =
-        key.iter().map(|(name, value)| format!(r#""{name}": "{value}""#)).collect();
-    members.join(", ")
-}
-
-fn example_key(policy: &PlannedPolicy) -> Vec<(&str, &'static str)> {
-    let value = |name: &str| match name {
-        "ip" => "203.0.113.9",
-        "path" => "/",
-        _ => "alice",
-    };
-    policy.key().map(|name| (name, value(name))).collect()
 }
 
 /// What each policy does while the store does not answer.

@@ -16,11 +16,13 @@ function classed(element, name) {
 
 // --- Try it
 
-const EXAMPLES = {
-  '/v1/check': { policy: 'demo', key: 'alice', cost: 1 },
-  '/v1/check/batch': { checks: [{ policy: 'demo', key: 'alice' }, { policy: 'demo', key: 'bob' }] },
-  '/v1/refund': { policy: 'demo', key: 'alice', amount: 1 },
-};
+/** Bodies that a policy of this server applies to. */
+const examples = (check) => ({
+  '/v1/check': { ...check, cost: 1 },
+  '/v1/check/batch': { checks: [check, { ...check, cost: 2 }] },
+  '/v1/refund': { ...check, amount: 1 },
+});
+let EXAMPLES = examples({ policy: 'demo', key: 'alice' });
 const SHOWN = ['ratelimit-policy', 'ratelimit', 'retry-after', 'x-ratelimit-limit',
   'x-ratelimit-remaining', 'x-ratelimit-reset', 'content-type'];
 
@@ -164,7 +166,9 @@ function openLinked() {
 byId('path').addEventListener('change', showExample);
 byId('form').addEventListener('submit', send);
 addEventListener('hashchange', openLinked);
-showExample();
+fetch('/docs/example.json').then((response) => response.json()).then((check) => {
+  EXAMPLES = examples(check);
+}).finally(showExample);
 fetch('/openapi.json').then((response) => response.json()).then(show, (error) => {
   byId('paths').textContent = `openapi.json could not be read: ${error}`;
 });
