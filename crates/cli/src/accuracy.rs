@@ -37,6 +37,7 @@ impl AccuracyCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let Self { limit: quota, sources, requests, arrivals, seed, .. } = self;
         let measurement = Measurement { quota, sources, requests, arrivals, seed };
+        self.output.check()?;
         let findings = with_progress_bar("measuring", |progress| measurement.run(progress))?;
         self.output.show(findings.report())?;
         Ok(ExitCode::SUCCESS)

@@ -37,6 +37,11 @@ impl GatewayArgs {
         Ok(demo.transpose()?)
     }
 
+    /// The service of `--upstream`.
+    pub(crate) fn upstream(&self) -> Option<&str> {
+        self.upstream.as_deref()
+    }
+
     /// Builds the gateway, if `--upstream` or the configuration defines one.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> anyhow::Result<Option<PreparedGateway>> {
         // The gateway for plans that define none, also after a reload.

@@ -79,6 +79,7 @@ impl ReplayCommand {
             Err(error) => return Err(error.into()),
         };
         let inputs = self.log.open()?;
+        self.output.check()?;
         let replayed = with_progress_bar("replaying", |progress| {
             replay.run(inputs, |reader| self.log.set_up(reader), progress)
         })?;

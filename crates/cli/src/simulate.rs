@@ -44,6 +44,7 @@ pub(crate) struct SimulateCommand {
 impl SimulateCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let simulation = self.simulation()?;
+        self.output.check()?;
         let mut outcomes = Vec::new();
         for kind in algorithms(&self.algorithm)? {
             let run = with_progress_bar(kind.name(), |progress| {

@@ -55,6 +55,7 @@ impl SuggestCommand {
             algorithm: self.algorithm,
         };
         let inputs = self.log.open()?;
+        self.output.check()?;
         let found = with_progress_bar("reading", |progress| {
             search.run(inputs, |reader| self.log.set_up(reader), progress)
         });

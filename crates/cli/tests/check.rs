@@ -69,6 +69,15 @@ fn the_exit_code_says_allowed_or_denied() {
 }
 
 #[test]
+fn a_check_without_a_policy_lists_the_key_attributes() {
+    let (_server, url) = server();
+    let (code, said) = check(&url, &["-a", "pi=203.0.113.9"]);
+    assert_eq!(code, Some(0), "{said}");
+    let hint = "  hint: is an attribute misspelt? The policies count by ip\n";
+    assert_eq!(said, format!("allowed: no policy applies\n{hint}"));
+}
+
+#[test]
 fn an_invalid_check_is_an_error() {
     let (_server, url) = server();
     let (code, said) = check(&url, &["--policy", "lgoin", "--key", "a"]);

@@ -99,7 +99,7 @@ fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
     // No Redis listens there, and the server does not wait for it.
     let store = ["--store", "redis://:hunter2@127.0.0.1:1", "--expected-nodes", "4"];
     let server = serve(&[&store[..], &["--config", file.to_str().unwrap()]].concat());
-    let without = server.said("without it: ");
+    let without = server.said("without Redis: ");
     assert!(without.contains("1/4") && without.contains("(api); denied (login)"), "{without}");
     assert!(server.said("keys: ").contains("TIDEGATE_SECRET"));
     assert!(server.said("config: ").starts_with(file.to_str().unwrap()));
@@ -208,6 +208,31 @@ fn bounds_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn slips_are_answered_with_what_was_meant() {
+    for (arguments, expected) in [
+        (
+            &["limits.yaml"][..],
+            "limits.yaml is not an option of `serve`: expected --config limits.yaml",
+        ),
+        (
+            &["--gateway", "127.0.0.1:0", "--http", "127.0.0.1:0"],
+            "expected --upstream, or a gateway in",
+        ),
+        (&["--http", ":9999"], "--http: \":9999\" is not an address: expected host:port"),
+        (&["--max-keys", "1X"], "expected a number from 1 to 10G"),
+        (&["--max-body", "64k"], "expected a size such as 64KiB"),
+        (&["--workers", "0"], "expected a number from 1 to 1024"),
+        (&["--tls-cert", "c.pem"], "--tls-cert needs its private key: expected --tls-key as well"),
+    ] {
+        let output = output(&[&["serve"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(serve(&["--max-keys", "1M"]).said("store: "), "memory, at most 1000000 keys");
+}
+
+#[test]
 fn a_listener_can_be_off_but_not_all_of_them() {
     let said = failure(&output(&["serve", "--http", "off", "--grpc", "off", "--resp", "off"]));
     assert!(said.contains("every listener is off: expected an address"), "{said}");
@@ -223,7 +248,7 @@ fn a_port_in_use_is_refused() {
     let server = serve(&[]);
     for address in [&address, server.address()] {
         let said = failure(&output(&["serve", "--http", address]));
-        assert!(said.contains(&format!("cannot listen on {address:?}")), "{said}");
+        assert!(said.contains(&format!("--http: cannot listen on {address:?}")), "{said}");
         assert!(said.contains("in use") && said.contains("expected"), "{said}");
     }
 }

@@ -33,6 +33,21 @@ pub fn example_request(plan: &Plan) -> String {
     format!(r#"{{"attributes": {{{}}}}}"#, members.join(", "))
 }
 
+/// The example, and the attributes that the policies count by, for `/docs/example.json`. Those that
+/// they only match are not listed: callers need not know them.
+pub(crate) fn examples(plan: &Plan) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in plan.policies().iter().flat_map(PlannedPolicy::key) {
+        if names.len() < MOST_NAMES && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    format!(r#"{{"check": {}, "counted_by": {}}}"#, example_request(plan), json!(names))
+}
+
+/// Enough to find a misspelt one.
+const MOST_NAMES: usize = 20;
+
 fn example_key(policy: &PlannedPolicy) -> Vec<(&str, &'static str)> {
     let value = |name: &str| match name {
         "ip" => "203.0.113.9",

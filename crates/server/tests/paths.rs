@@ -73,6 +73,9 @@ async fn the_page_loads_nothing_from_elsewhere() {
     for path in ours.into_iter().filter(|path| !path.starts_with("/v1/")) {
         assert_eq!(client.get(path).await.status, 200, "{path}");
     }
+    let example = client.ask("GET", "/docs/example.json", "").await;
+    let expected = r#"{"check": {"policy": "demo", "key": "alice"}, "counted_by": ["key"]}"#;
+    assert_eq!((example.status, example.body.as_str()), (200, expected));
     for path in ["/docs", "/docs/page.js", "/docs/page.css"] {
         let body = client.get(path).await.body;
         assert!(!body.contains("//cdn") && !body.contains("https:"), "{path}");

@@ -164,6 +164,7 @@ impl ServeCommand {
         let startup = StartupMessage {
             listeners: &listeners,
             gateways: &gateways,
+            upstream: self.gateway.upstream(),
             admin,
             cert: self.tls.cert().map(AsRef::as_ref),
             workers: workers.get(),
@@ -217,8 +218,9 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  stopped by a signal, after the requests in flight were answered
   1  invalid configuration: every problem is listed on standard error
-  2  error: an invalid command line, an address that cannot be listened on, a file that cannot
-     be read, or certificates that cannot be used; or stopped immediately, by a second signal";
+  2  error: an invalid command line, an address that cannot be listened on,
+     a file that cannot be read, or certificates that cannot be used;
+     or stopped immediately, by a second signal";
 
 /// The most bytes of a startup message.
 const MAX_GREETING: usize = 16 << 20;

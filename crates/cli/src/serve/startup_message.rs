@@ -14,6 +14,8 @@ pub(super) struct StartupMessage<'a> {
     pub(super) listeners: &'a [(Transport, BoundAddress)],
     /// The addresses of the gateway.
     pub(super) gateways: &'a [BoundAddress],
+    /// The service of `--upstream`.
+    pub(super) upstream: Option<&'a str>,
     /// The URL of the admin listener.
     pub(super) admin: Option<String>,
     /// The certificate, if TLS is on.
@@ -39,6 +41,11 @@ impl StartupMessage<'_> {
         for bound in self.gateways {
             let _ = writeln!(text, "gateway on {}", self.url(&(Transport::Http, bound.clone())));
         }
+        match self.upstream {
+            _ if self.gateways.is_empty() => {}
+            Some(upstream) => _ = writeln!(text, "forwarding to {upstream}"),
+            None => text += "forwarding by the routes in the configuration\n",
+        }
         if let Some(admin) = &self.admin {
             let _ = writeln!(text, "admin on {admin}");
         }
@@ -50,7 +57,7 @@ impl StartupMessage<'_> {
         );
         let _ = writeln!(text, "store: {}", self.store);
         if let Some(instances) = self.shared_by {
-            let _ = writeln!(text, "without it: {}", without_store(self.plan, instances));
+            let _ = writeln!(text, "without Redis: {}", without_store(self.plan, instances));
         }
         if let Some(traces) = self.traces {
             let _ = writeln!(text, "traces: {traces}");
@@ -68,7 +75,9 @@ impl StartupMessage<'_> {
         if self.config.is_some() {
             text += &hints(self.plan);
         }
-        if let Some(listener) =
+        if let Some(gateway) = self.gateways.first() {
+            let _ = writeln!(text, "try: {}", self.command(gateway, "/", ""));
+        } else if let Some(listener) =
             self.listeners.iter().find(|(transport, _)| *transport == Transport::Http)
         {
             let _ = writeln!(text, "try: {}", self.try_it(listener));
@@ -96,20 +105,27 @@ impl StartupMessage<'_> {
     }
 
     /// A command that sends an example of a check.
-    fn try_it(&self, listener: &(Transport, BoundAddress)) -> String {
-        let body = example_request(self.plan);
+    fn try_it(&self, (_, bound): &(Transport, BoundAddress)) -> String {
+        self.command(bound, "/v1/check", &format!(" -d '{}'", example_request(self.plan)))
+    }
+
+    /// A command that sends a request to a path. `rest` is what follows the URL.
+    fn command(&self, bound: &BoundAddress, path: &str, rest: &str) -> String {
         let trust = self.cert.map(|cert| format!(" --cacert {}", cert.display()));
         let trust = trust.unwrap_or_default();
-        match &listener.1 {
-            BoundAddress::Tcp(_) => {
-                format!("curl -i{trust} {}/v1/check -d '{body}'", self.url(listener))
+        let scheme = if trust.is_empty() { "http" } else { "https" };
+        match bound {
+            BoundAddress::Tcp(address) => {
+                // A listener on every address of the machine is reached at any of them.
+                let address = match (address.ip().is_unspecified(), address.port()) {
+                    (true, port) => format!("localhost:{port}"),
+                    (false, _) => address.to_string(),
+                };
+                format!("curl -i{trust} {scheme}://{address}{path}{rest}")
             }
-            BoundAddress::Unix(path) => {
-                let (path, scheme) =
-                    (path.display(), if trust.is_empty() { "http" } else { "https" });
-                format!(
-                    "curl -i{trust} --unix-socket {path} {scheme}://localhost/v1/check -d '{body}'"
-                )
+            BoundAddress::Unix(socket) => {
+                let socket = socket.display();
+                format!("curl -i{trust} --unix-socket {socket} {scheme}://localhost{path}{rest}")
             }
         }
     }

@@ -11,12 +11,12 @@ use http::header::{
 use tidegate::Plan;
 
 use super::HttpResponse;
-use crate::example_request;
+use crate::example_request::examples;
 
 /// The file at a path; `None` if the path is not part of the documentation.
 pub(super) fn answer(path: &str, plan: &Plan) -> Option<HttpResponse> {
     let (kind, text) = match path {
-        "/docs/example.json" => ("application/json", example_request(plan).into()),
+        "/docs/example.json" => ("application/json", examples(plan).into()),
         "/openapi.json" => ("application/json", OPENAPI.clone()),
         "/docs" => ("text/html; charset=utf-8", fixed(include_str!("docs/page.html"))),
         "/docs/page.css" => ("text/css; charset=utf-8", fixed(include_str!("docs/page.css"))),
