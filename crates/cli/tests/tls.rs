@@ -89,8 +89,8 @@ fn certificates_that_cannot_be_used_are_refused() {
         |args: &[&str]| failure(&output(&[&["serve", "--http", "127.0.0.1:0"], args].concat()));
     assert!(serve(&["--tls-cert", cert]).contains("expected --tls-key as well"));
     assert!(serve(&["--tls-key", key]).contains("expected --tls-cert as well"));
-    assert!(serve(&["--tls-client-ca", cert]).contains("expected --tls-cert as well"));
-    assert!(serve(&["--admin-client-ca", cert]).contains("expected --tls-cert as well"));
+    assert!(serve(&["--tls-client-ca", cert]).contains("expected --tls-cert and --tls-key"));
+    assert!(serve(&["--admin-client-ca", cert]).contains("expected --tls-cert and --tls-key"));
     let swapped = serve(&["--tls-cert", key, "--tls-key", cert]);
     assert!(swapped.contains(key) && swapped.contains("BEGIN CERTIFICATE"), "{swapped}");
     let absent = serve(&["--tls-cert", "/nowhere/x.crt", "--tls-key", key]);

@@ -142,7 +142,7 @@ fn small_sliding_windows_get_a_hint() {
         let output = run(command, &file, &rest);
         assert_eq!(output.status.code(), Some(0));
         let said = text(&output.stdout);
-        assert!(said.contains("hint: policy \"sms\": 1/30s as a sliding-window"), "{said}");
+        assert!(said.contains("hint: policy \"sms\": a sliding-window of 1/30s"), "{said}");
     }
 }
 
