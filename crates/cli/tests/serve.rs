@@ -211,7 +211,7 @@ fn bounds_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn slips_are_answered_with_what_was_meant() {
+fn common_mistakes_are_answered_with_the_right_option() {
     for (arguments, expected) in [
         (
             &["limits.yaml"][..],
