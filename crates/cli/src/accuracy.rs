@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use tidegate::Quota;
 use tidegate_sim::{AccuracyStudy as Measurement, ArrivalProcess};
 
+use crate::number;
 use crate::output::OutputArgs;
 use crate::progress::with_progress_bar;
 
@@ -16,11 +17,11 @@ pub(crate) struct AccuracyCommand {
     limit: Quota,
     /// Sources in each of the two populations
     #[arg(long, value_name = "N", default_value_t = 270_000,
-        value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+        value_parser = |text: &str| number::whole::<u64>(text, 1..=10_000_000))]
     sources: u64,
-    /// Requests of all sources in each population; at least three windows are measured
+    /// Requests of each population, all sources together; at least three windows are measured
     #[arg(long, value_name = "N", default_value_t = 100_000_000,
-        value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
+        value_parser = |text: &str| number::whole::<u64>(text, 1..=100_000_000_000))]
     requests: u64,
     /// How the requests of a source arrive: poisson, or in bursts (on-off)
     #[arg(long, value_name = "NAME", default_value_t = ArrivalProcess::Poisson)]
@@ -36,6 +37,7 @@ impl AccuracyCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let Self { limit: quota, sources, requests, arrivals, seed, .. } = self;
         let measurement = Measurement { quota, sources, requests, arrivals, seed };
+        self.output.check()?;
         let findings = with_progress_bar("measuring", |progress| measurement.run(progress))?;
         self.output.show(findings.report())?;
         Ok(ExitCode::SUCCESS)

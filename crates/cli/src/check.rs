@@ -1,6 +1,7 @@
 //! `tidegate check`: requests one decision from a running server.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
@@ -8,7 +9,8 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tidegate::Span;
 
-use crate::client::{TargetServer, post};
+use crate::client::{OperatorCredentials, TargetServer, get, post};
+use crate::number;
 use crate::output::print;
 
 /// The options of `check`: the request to decide, and the server that decides it.
@@ -24,7 +26,8 @@ pub(crate) struct CheckCommand {
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = attribute)]
     attribute: Vec<(String, String)>,
     /// Units to take; 0 only looks and takes nothing
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = |text: &str| number::whole::<u64>(text, 0..=MOST_COST))]
     cost: u64,
     /// The server: http://host:port, https://host:port or unix:/path
     #[arg(
@@ -34,6 +37,12 @@ pub(crate) struct CheckCommand {
         default_value = "http://127.0.0.1:8080"
     )]
     server: TargetServer,
+    /// A certificate to present to a server that asks for one, with its chain (PEM)
+    #[arg(long, env = "TIDEGATE_CERT", value_name = "FILE", requires = "cert_key")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, env = "TIDEGATE_CERT_KEY", value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
     /// Print the server's JSON answer unchanged
     #[arg(long)]
     json: bool,
@@ -44,14 +53,25 @@ impl CheckCommand {
         self.validate_caller()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
-        let exchange = runtime.block_on(post(&self.server, "/v1/check", self.request_body()));
-        let (status, text) = exchange.with_context(|| format!("cannot query {}", self.server))?;
+        let identity = self.cert.clone().zip(self.cert_key.clone());
+        let credentials = OperatorCredentials { token: None, identity };
+        let exchange =
+            runtime.block_on(post(&self.server, "/v1/check", &credentials, self.request_body()));
+        let (status, text) = exchange.with_context(|| format!("cannot reach {}", self.server))?;
         let answer: Value = serde_json::from_str(&text)
             .with_context(|| format!("{} answered {status}, but not with JSON", self.server))?;
         let Some(is_allowed) = answer["allowed"].as_bool() else {
             return Err(refusal_error(status, &answer));
         };
-        print(&if self.json { text + "\n" } else { decision_text(&answer, is_allowed) })?;
+        let shown = match self.json {
+            true => text + "\n",
+            false if answer["reason"] == "no_policy" => {
+                let hint = runtime.block_on(self.unused_attributes(&credentials));
+                decision_text(&answer, is_allowed) + &hint.unwrap_or_default()
+            }
+            false => decision_text(&answer, is_allowed),
+        };
+        print(&shown)?;
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
     }
 
@@ -69,6 +89,20 @@ impl CheckCommand {
             }
         }
         Ok(())
+    }
+
+    /// A hint for a request to which no policy applies: the attributes that the policies count by.
+    /// `None` if the server does not say.
+    async fn unused_attributes(&self, credentials: &OperatorCredentials) -> Option<String> {
+        let (_, text) = get(&self.server, "/docs/example.json", credentials).await.ok()?;
+        let example: Value = serde_json::from_str(&text).ok()?;
+        let names: Vec<String> = example["counted_by"].as_array()?.iter().map(printable).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "  hint: is an attribute misspelt? The policies count by {}\n",
+                names.join(", ")
+            )
+        })
     }
 
     fn request_body(&self) -> String {
@@ -126,6 +160,9 @@ fn reason_text(reason: &Value) -> String {
         Some("within_limit") => "within the limit".to_owned(),
         Some("limit_exceeded") => "the limit is used up".to_owned(),
         Some("cost_exceeds_limit") => "the cost exceeds the limit".to_owned(),
+        Some("blocked") => "blocked after an earlier denial".to_owned(),
+        Some("no_policy") => "no policy applies".to_owned(),
+        Some("store_unavailable") => "the store is unavailable".to_owned(),
         _ => printable(reason),
     }
 }
@@ -142,6 +179,9 @@ fn attribute(text: &str) -> anyhow::Result<(String, String)> {
         _ => bail!("expected name=value"),
     }
 }
+
+/// The most that a request can cost.
+const MOST_COST: u64 = 1_000_000_000_000_000;
 
 /// The exit code for a denied request.
 const DENIED: u8 = 3;

@@ -72,14 +72,15 @@ impl fmt::Display for TargetServer {
 pub(crate) async fn post(
     server: &TargetServer,
     path: &str,
+    credentials: &OperatorCredentials,
     body: String,
 ) -> anyhow::Result<(StatusCode, String)> {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    send(server, &OperatorCredentials::default(), request.body(Full::new(Bytes::from(body)))?).await
+    send(server, credentials, request.body(Full::new(Bytes::from(body)))?).await
 }
 
-/// How an operator authenticates to a server.
-#[derive(Debug, Default)]
+/// How an operator or a client authenticates to a server.
+#[derive(Debug)]
 pub(crate) struct OperatorCredentials {
     pub(crate) token: Option<String>,
     /// The files of a certificate with its chain, and of its key (PEM).

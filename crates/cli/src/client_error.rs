@@ -8,7 +8,7 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
 /// Explains a connection that could not be made.
 pub(crate) fn connect_error(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::ConnectionRefused {
-        return anyhow!("{error}: is `tidegate serve` running, and listening there?");
+        return anyhow!("{error}. Is `tidegate serve` running and listening there?");
     }
     error.into()
 }

@@ -7,27 +7,28 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use tidegate::config::{
     Descriptor, DescriptorOutcome, LimitDescription, PlannedPolicy, PolicyExplanation, PolicyMatch,
-    PolicyMode, PolicySource,
+    PolicyMode,
 };
 use tidegate::{Cost, Plan};
 
 use crate::output::print;
+use crate::source::read_source;
 use crate::validate::{hints, print_problems};
 
 /// The options of `explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainCommand {
-    /// The configuration
+    /// The configuration; - is standard input
     file: PathBuf,
     /// The attributes of a request, such as user=42 path=/login; for an envoyproxy/ratelimit file,
-    /// the entries of a descriptor in order, after domain=NAME if that is not the file's
+    /// the entries of a descriptor, in order; put domain=NAME first if the domain is not the file's
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     attributes: Vec<(String, String)>,
 }
 
 impl ExplainCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let plan = match PolicySource::read(&self.file).and_then(|source| Plan::compile(&source)) {
+        let plan = match read_source(&self.file).and_then(|source| Plan::compile(&source)) {
             Ok(plan) => plan,
             Err(problems) => return Ok(print_problems(&problems)),
         };
@@ -67,7 +68,9 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
     let explained = plan.explain(request);
     let applies = |one: &&PolicyExplanation<'_>| matches!(one.outcome, PolicyMatch::Applies { .. });
     let count = explained.iter().filter(applies).count();
-    let _ = writeln!(text, "{count} of {} policies apply", explained.len());
+    let policies = if explained.len() == 1 { "policy" } else { "policies" };
+    let apply = if count == 1 || explained.len() == 1 { "applies" } else { "apply" };
+    let _ = writeln!(text, "{count} of {} {policies} {apply}", explained.len());
     for PolicyExplanation { policy, outcome } in &explained {
         let name = policy.name();
         let _ = match outcome {
@@ -85,7 +88,7 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
                 let key: Vec<_> =
                     key.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 let key = if key.is_empty() { "all together".to_owned() } else { key.join(", ") };
-                let _ = writeln!(text, "+ {name} ({}) for {key}, by {origin}", policy.mode());
+                let _ = writeln!(text, "+ {name} ({}) for {key}, from {origin}", policy.mode());
                 let _ = limits(&mut text, rules);
                 block(&mut text, policy)
             }
@@ -93,8 +96,14 @@ fn explain(plan: &Plan, request: &[(String, String)]) -> String {
         };
     }
     let unused = request.iter().filter(|(name, _)| !plan.attributes().any(|known| known == name));
+    let mut has_unused = false;
     for (name, _) in unused {
         let _ = writeln!(text, "note: no policy uses {name}");
+        has_unused = true;
+    }
+    if has_unused && count == 0 {
+        let used: Vec<&str> = plan.attributes().take(MOST_ATTRIBUTES).collect();
+        let _ = writeln!(text, "note: the policies use {}", used.join(", "));
     }
     text
 }
@@ -132,6 +141,9 @@ fn explain_descriptor(plan: &Plan, request: &[(String, String)]) -> String {
     }
     text
 }
+
+/// Enough to find a misspelt one.
+const MOST_ATTRIBUTES: usize = 20;
 
 fn block(text: &mut String, policy: &PlannedPolicy) -> std::fmt::Result {
     let Some(block) = policy.block() else { return Ok(()) };

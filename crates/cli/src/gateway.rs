@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
 use tidegate::config::{PolicySource, gateway};
 use tidegate::{Plan, Store};
 use tidegate_gateway::{Gateway, serve};
@@ -10,6 +10,8 @@ use tidegate_server::{
     App, BoundAddress, Listener, ListenerConfig, ListenerTls, Server, ShutdownSignal,
     TransportExtension, WorkerTask,
 };
+
+use crate::serve::size::bytes_within;
 
 /// The gateway's command-line options.
 #[derive(Debug, clap::Args)]
@@ -21,9 +23,9 @@ pub(crate) struct GatewayArgs {
     /// Where the gateway listens, overriding the configuration
     #[arg(long, env = "TIDEGATE_GATEWAY", value_name = "ADDR")]
     gateway: Option<String>,
-    /// Memory for data that waits in the gateway, in bytes: HTTP/2 bodies and queued requests
-    #[arg(long, env = "TIDEGATE_MAX_BUFFERED", value_name = "BYTES", default_value_t = 256 << 20,
-        value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 40))]
+    /// The most memory for data waiting in the gateway: bodies over HTTP/2, and queued requests
+    #[arg(long, env = "TIDEGATE_MAX_BUFFERED", value_name = "SIZE", default_value = "256MiB",
+        value_parser = |text: &str| bytes_within(text, 1 << 20..=1 << 40))]
     max_buffered: u64,
 }
 
@@ -35,6 +37,11 @@ impl GatewayArgs {
         Ok(demo.transpose()?)
     }
 
+    /// The service of `--upstream`.
+    pub(crate) fn upstream(&self) -> Option<&str> {
+        self.upstream.as_deref()
+    }
+
     /// Builds the gateway, if `--upstream` or the configuration defines one.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> anyhow::Result<Option<PreparedGateway>> {
         // The gateway for plans that define none, also after a reload.
@@ -42,6 +49,10 @@ impl GatewayArgs {
             (Some(_), Some(_)) => {
                 bail!("--upstream and a gateway in the configuration: expected one of them")
             }
+            (None, None) if self.gateway.is_some() => bail!(
+                "--gateway says where the gateway listens, but not where requests go: expected \
+                 --upstream, or a gateway in the configuration"
+            ),
             (None, None) => return Ok(None),
             (None, Some(_)) => None,
             (Some(url), None) => {
@@ -85,7 +96,8 @@ impl PreparedGateway {
         let mut bound = Vec::with_capacity(self.addresses.len());
         for address in &self.addresses {
             let extension = Arc::new(GatewayExtension(Arc::clone(&self.gateway)));
-            bound.push(server.open_extension(extension, &address.parse()?, tls.cloned())?);
+            let opened = server.open_extension(extension, &address.parse()?, tls.cloned());
+            bound.push(opened.context("--gateway")?);
         }
         Ok(bound)
     }

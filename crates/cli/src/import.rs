@@ -3,21 +3,22 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate::config::{PolicySource, import};
+use tidegate::config::import;
 
 use crate::output::print;
+use crate::source::read_source;
 use crate::validate::print_problems;
 
 /// The options of `import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportCommand {
-    /// An envoyproxy/ratelimit, limitador or RLaaS file
+    /// An envoyproxy/ratelimit, limitador or RLaaS file; - is standard input
     file: PathBuf,
 }
 
 impl ImportCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        Ok(match PolicySource::read(&self.file).and_then(|source| import(&source)) {
+        Ok(match read_source(&self.file).and_then(|source| import(&source)) {
             Ok(text) => {
                 print(&text)?;
                 warn_of_losses(&text);

@@ -8,6 +8,7 @@ mod explain;
 mod gateway;
 mod import;
 mod init;
+mod number;
 mod operator;
 mod output;
 mod progress;
@@ -15,6 +16,7 @@ mod replay;
 mod serve;
 mod shared_keys;
 mod simulate;
+mod source;
 mod suggest;
 mod top;
 mod validate;
@@ -30,7 +32,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A rate limiter that is exact and fast, in bounded memory.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "tidegate", version, arg_required_else_help = true, after_help = ALL_EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: CliCommand,
@@ -39,19 +41,19 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     /// Run the server until SIGTERM or SIGINT
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = serve::EXIT_CODES)]
     Serve(Box<serve::ServeCommand>),
     /// Request a decision from a running server
     #[command(after_help = check::EXIT_CODES)]
     Check(check::CheckCommand),
     /// Show live what a running server is doing
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = DONE_OR_ERROR)]
     Top(top::TopCommand),
     /// Print a configuration to start from
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = DONE_OR_ERROR)]
     Init(init::InitCommand),
     /// Report everything that is wrong with a configuration
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = validate::EXIT_CODES)]
     Validate(validate::ValidateCommand),
     /// Show which policies apply to a request and what they admit, and why the others do not apply
     #[command(after_help = EXIT_CODES)]
@@ -60,10 +62,10 @@ enum CliCommand {
     #[command(after_help = EXIT_CODES)]
     Import(import::ImportCommand),
     /// Show how limits handle synthetic traffic, and how full their fullest window gets
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = DONE_OR_ERROR)]
     Simulate(simulate::SimulateCommand),
     /// Measure how often each algorithm decides wrongly over millions of requests, and what it costs
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = DONE_OR_ERROR)]
     Accuracy(accuracy::AccuracyCommand),
     /// Show which requests in an access log a configuration would have denied
     #[command(after_help = EXIT_CODES)]
@@ -102,11 +104,22 @@ const WRONG: u8 = 1;
 /// The exit code for every other error. clap uses the same one for an invalid command line.
 const ERROR: u8 = 2;
 
+/// For commands that read a configuration.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done; for a server: stopped by a signal, after the requests in flight were answered
+  0  done
   1  invalid configuration: every problem is listed on standard error
-  2  error: an invalid command line, an address that cannot be listened on,
-     a file or an output that cannot be read or written, or certificates that cannot be used;
-     for a server also: stopped immediately, by a second signal
+  2  any other error";
+
+/// For commands that read none.
+const DONE_OR_ERROR: &str = "\
+Exit codes:
+  0  done
+  2  error";
+
+const ALL_EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  invalid configuration: every problem is listed on standard error
+  2  any other error
   3  `check` only: the request was denied";

@@ -21,15 +21,15 @@ pub(crate) struct OperatorArgs {
     /// this machine it needs tokens, or operators with certificates (--admin-client-ca)
     #[arg(long, env = "TIDEGATE_ADMIN", value_name = "ADDR")]
     admin: Option<String>,
-    /// A file with a scope (read, write or admin) and a token on each line, and name=NAME for the log.
+    /// A file whose lines hold a scope (read, write or admin), a token and, for the log, name=NAME.
     /// TIDEGATE_ADMIN_TOKENS may hold the same
     #[arg(long, env = "TIDEGATE_ADMIN_TOKENS_FILE", value_name = "FILE")]
     admin_tokens_file: Option<PathBuf>,
-    /// Operators are clients of the admin listener with a certificate issued by one of these (PEM).
-    /// Needs --tls-cert and --tls-key
+    /// Accept as operators those clients of the admin listener whose certificate was issued by an
+    /// authority in this file (PEM). Needs --tls-cert and --tls-key
     #[arg(long, env = "TIDEGATE_ADMIN_CLIENT_CA", value_name = "FILE")]
     admin_client_ca: Option<PathBuf>,
-    /// Show operators the most frequent keys in clear rather than as fingerprints
+    /// Show operators the most frequent keys in clear text instead of as fingerprints
     #[arg(long, env = "TIDEGATE_SHOW_KEYS")]
     show_keys: bool,
     /// The format of lines on standard error: text or json
@@ -111,7 +111,7 @@ impl OperatorArgs {
                 log::emit(LogLevel::Warn, "admin", &format!("no admin listener: {error}"), &[]);
                 Ok(None)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error).context("--admin"),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Writes findings to standard output, and to HTML and SVG files.
 
-use std::io::{self, ErrorKind, StdoutLock, Write as _};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, IsTerminal as _, StdoutLock, Write as _, stderr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -21,6 +22,15 @@ pub(crate) struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// Refuses a file that cannot be written, before the work whose result it is for.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        for path in self.html.iter().chain(&self.svg) {
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            opened.with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
     /// Writes the report to every output that was requested.
     pub(crate) fn show(&self, mut report: FindingsReport) -> anyhow::Result<()> {
         report.command = command();
@@ -59,7 +69,11 @@ pub(crate) fn print_with(
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    if stderr().is_terminal() {
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
 }
 
 /// The command line, for anyone who wants to reproduce the result.

@@ -9,6 +9,7 @@ use tidegate::config::PolicySource;
 use tidegate_sim::log::{LogGenerator, LogInput, LogLineFormat, LogReadError, LogReader};
 use tidegate_sim::{LogReplay, ReplayError};
 
+use crate::number;
 use crate::output::{OutputArgs, print_with};
 use crate::progress::with_progress_bar;
 use crate::validate::print_problems;
@@ -24,8 +25,9 @@ pub(crate) struct ReplayCommand {
     /// The current configuration, to see what would change
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// Instead, write a log of about a day with this many lines to standard output
-    #[arg(long, value_name = "LINES", conflicts_with_all = ["config", "against", "files"])]
+    /// Do not replay: write a made-up log of about a day, with this many lines, to standard output
+    #[arg(long, value_name = "LINES", conflicts_with_all = ["config", "against", "files"],
+        value_parser = |text: &str| number::whole::<u64>(text, 0..=u64::MAX))]
     generate: Option<u64>,
     /// The seed for --generate
     #[arg(long, value_name = "N", default_value_t = 1, requires = "generate")]
@@ -43,7 +45,7 @@ pub(crate) struct AccessLogArgs {
     /// common (also combined), json or csv. Detected by default
     #[arg(long, value_name = "NAME")]
     format: Option<LogLineFormat>,
-    /// How far lines may be out of order
+    /// How far lines may be out of order, in time
     #[arg(long, value_name = "SPAN", default_value_t = LogReader::DEFAULT_SLACK)]
     reorder: Span,
 }
@@ -77,6 +79,7 @@ impl ReplayCommand {
             Err(error) => return Err(error.into()),
         };
         let inputs = self.log.open()?;
+        self.output.check()?;
         let replayed = with_progress_bar("replaying", |progress| {
             replay.run(inputs, |reader| self.log.set_up(reader), progress)
         })?;

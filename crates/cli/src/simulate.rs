@@ -9,7 +9,9 @@ use tidegate::{AlgorithmKind, Quota, QuotaError, Span};
 use tidegate_sim::Simulation;
 use tidegate_sim::traffic::TrafficModel;
 
+use crate::number;
 use crate::output::OutputArgs;
+use crate::progress::with_progress_bar;
 
 /// The options of `simulate`.
 #[derive(Debug, clap::Args)]
@@ -23,11 +25,11 @@ pub(crate) struct SimulateCommand {
     /// burst-at-boundary, greedy, poisson, on-off, diurnal, zipf, crowd or crowd-jitter
     #[arg(long, value_name = "NAME", default_value = "burst-at-boundary")]
     traffic: TrafficModel,
-    /// The rate of all sources together, for traffic that has a rate
+    /// The rate of all sources together, for poisson, on-off, diurnal and zipf
     #[arg(long, value_name = "QUOTA")]
     rate: Option<Quota>,
     /// How many sources, or clients in a crowd
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| number::whole::<u32>(text, 1..=1_000_000))]
     sources: Option<u32>,
     /// How long to simulate, in virtual time
     #[arg(long = "for", value_name = "SPAN")]
@@ -42,9 +44,13 @@ pub(crate) struct SimulateCommand {
 impl SimulateCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let simulation = self.simulation()?;
+        self.output.check()?;
         let mut outcomes = Vec::new();
         for kind in algorithms(&self.algorithm)? {
-            match simulation.run(kind) {
+            let run = with_progress_bar(kind.name(), |progress| {
+                simulation.run_with_progress(kind, progress)
+            });
+            match run {
                 Ok(outcome) => outcomes.push(outcome),
                 // With `all`, algorithms that do not accept the quota are left out.
                 Err(error) if self.algorithm == ["all"] => eprintln!("{kind} is left out: {error}"),

@@ -25,16 +25,16 @@ pub(crate) struct SuggestCommand {
     /// The window of the limit
     #[arg(long, value_name = "SPAN", default_value = "minute")]
     per: Span,
-    /// The share that may be denied
+    /// The share that may be denied, with a percent sign
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
     tolerate: f64,
-    /// What that is a share of: requests, or keys with any request denied
+    /// What --tolerate is a share of: requests, or keys (a key counts if any of its requests is denied)
     #[arg(long, value_name = "WHAT", default_value_t = ToleranceBasis::Requests)]
     of: ToleranceBasis,
     /// Only consider requests that match, such as path=/api/**
     #[arg(long = "match", value_name = "NAME=PATTERN", value_parser = pair)]
     matches: Vec<(String, String)>,
-    /// The algorithm of the suggested policy; the others become comments
+    /// The algorithm of the suggested policy; limits for the other algorithms are printed as comments
     #[arg(long, value_name = "NAME", default_value_t = AlgorithmKind::SlidingWindow)]
     algorithm: AlgorithmKind,
     /// Print only the configuration
@@ -55,6 +55,7 @@ impl SuggestCommand {
             algorithm: self.algorithm,
         };
         let inputs = self.log.open()?;
+        self.output.check()?;
         let found = with_progress_bar("reading", |progress| {
             search.run(inputs, |reader| self.log.set_up(reader), progress)
         });
@@ -68,15 +69,15 @@ impl SuggestCommand {
     }
 }
 
-/// `0.1%`, or `0.001`.
+/// `0.1%`. Without the sign, 0.1 could be meant as a tenth or as a thousandth; only 0 is clear.
 fn share(text: &str) -> anyhow::Result<f64> {
-    let (number, unit) = match text.trim().strip_suffix('%') {
-        Some(number) => (number.trim_end(), 100.0),
-        None => (text.trim(), 1.0),
+    let number = match text.trim().strip_suffix('%') {
+        Some(number) => number.trim_end(),
+        None if text.trim() == "0" => "0",
+        None => bail!("expected a share such as 0.1%, with the percent sign"),
     };
-    let share: f64 =
-        number.parse().map_err(|_| anyhow!("expected a share such as 0.1% or 0.001"))?;
-    let share = share / unit;
+    let share: f64 = number.parse().map_err(|_| anyhow!("expected a share such as 0.1%"))?;
+    let share = share / 100.0;
     if !(0.0..=1.0).contains(&share) {
         bail!("expected a share of 0% to 100%");
     }

@@ -3,37 +3,38 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate::config::{FileProblems, PolicySource};
+use tidegate::config::FileProblems;
 use tidegate::{Plan, RedisConfig};
 
 use crate::output::print;
 use crate::shared_keys::SharedKeyCheck;
+use crate::source::{name_of, read_source};
 use crate::{ERROR, WRONG};
 
 /// The options of `validate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ValidateCommand {
-    /// The configuration
+    /// The configuration; - is standard input
     file: PathBuf,
-    /// Where the counters will be, if the file does not say so, such as redis+cluster://h1,h2
+    /// Where the counters will be, such as redis+cluster://h1,h2, if the file does not say
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }
 
 impl ValidateCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let plan = PolicySource::read(&self.file).and_then(|source| Plan::compile(&source));
+        let plan = read_source(&self.file).and_then(|source| Plan::compile(&source));
         let plan = match plan {
             Ok(plan) => plan,
             Err(problems) => return Ok(print_problems(&problems)),
         };
         if let Some(error) = self.store_error(&plan) {
-            eprintln!("{}: {error}\n1 problem", self.file.display());
+            eprintln!("{}: {error}\n1 problem", name_of(&self.file));
             return Ok(ExitCode::from(WRONG));
         }
         let count = plan.policies().len();
         let policies = if count == 1 { "policy" } else { "policies" };
-        print(&format!("{}: ok, {count} {policies}\n{}", self.file.display(), hints(&plan)))?;
+        print(&format!("{}: ok, {count} {policies}\n{}", name_of(&self.file), hints(&plan)))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -48,6 +49,12 @@ impl ValidateCommand {
         }
     }
 }
+
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  the configuration is valid
+  1  it is not: every problem is listed on standard error
+  2  any other error";
 
 /// Advice about a plan, one per line.
 pub(crate) fn hints(plan: &Plan) -> String {

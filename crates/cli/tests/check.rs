@@ -69,18 +69,27 @@ fn the_exit_code_says_allowed_or_denied() {
 }
 
 #[test]
+fn a_check_without_a_policy_lists_the_key_attributes() {
+    let (_server, url) = server();
+    let (code, said) = check(&url, &["-a", "pi=203.0.113.9"]);
+    assert_eq!(code, Some(0), "{said}");
+    let hint = "  hint: is an attribute misspelt? The policies count by ip\n";
+    assert_eq!(said, format!("allowed: no policy applies\n{hint}"));
+}
+
+#[test]
 fn an_invalid_check_is_an_error() {
     let (_server, url) = server();
     let (code, said) = check(&url, &["--policy", "lgoin", "--key", "a"]);
     assert_eq!(code, Some(2));
-    assert_eq!(said, "tidegate: no policy \"lgoin\": expected login, all\n");
+    assert_eq!(said, "tidegate: no policy is named \"lgoin\": expected login, all\n");
     let (code, said) = check(&url, &["--policy", "login"]);
     assert!(code == Some(2) && said.contains("--key"), "{said}");
     let (code, said) = check(&url, &["--attribute", "ip"]);
     assert!(code == Some(2) && said.contains("expected name=value"), "{said}");
     let nobody = format!("http://127.0.0.1:{}", free_port());
     let (code, said) = check(&nobody, &["--policy", "login", "--key", "a"]);
-    assert!(code == Some(2) && said.contains(&format!("cannot query {nobody}: ")), "{said}");
+    assert!(code == Some(2) && said.contains(&format!("cannot reach {nobody}: ")), "{said}");
     let (code, said) = check("127.0.0.1:8080", &["--policy", "login", "--key", "a"]);
     assert!(code == Some(2) && said.contains("expected http://host:port"), "{said}");
 }
@@ -104,7 +113,7 @@ fn a_listener_of_another_protocol_is_recognised() {
     for url in [grpc, resp] {
         let (code, said) = check(&url, &ask);
         let expected = format!(
-            "tidegate: cannot query {url}: the peer does not speak HTTP/1: expected https:// if \
+            "tidegate: cannot reach {url}: the peer does not speak HTTP/1: expected https:// if \
              the port has TLS, and not the port for gRPC or Redis clients\n"
         );
         assert_eq!((code, said), (Some(2), expected));

@@ -59,6 +59,11 @@ fn an_upstream_is_enough_to_start_the_gateway() {
     let (daemon, port) = serve(&["--upstream", &upstream]);
     let said = format!("gateway on http://127.0.0.1:{port}");
     wait_until(&said, Duration::from_secs(10), || daemon.printed().contains(&said));
+    for said in
+        [format!("forwarding to {upstream}"), format!("try: curl -i http://127.0.0.1:{port}/")]
+    {
+        wait_until(&said, Duration::from_secs(10), || daemon.printed().contains(&said));
+    }
     for left in (0..100).rev() {
         let reply = get(port);
         assert!(reply.starts_with("HTTP/1.1 200") && reply.ends_with("hello"), "{reply}");

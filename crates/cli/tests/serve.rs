@@ -35,10 +35,10 @@ fn the_start_message_answers_operators_questions() {
     let server = serve(&["--workers", "3", "--max-connections", "100", "--max-keys", "5000"]);
     let url = server.greeting[0].strip_prefix("listening on ").unwrap();
     let version = env!("CARGO_PKG_VERSION");
-    let workers = format!("tidegate {version}: 3 workers, at most 100 connections a listener");
+    let workers = format!("tidegate {version}: 3 workers, at most 100 connections per listener");
     assert_eq!(server.greeting[1], workers);
     assert_eq!(server.greeting[2], "store: memory, at most 5000 keys");
-    assert!(server.greeting[3].starts_with("config: a demo;"), "{:?}", server.greeting);
+    assert!(server.greeting[3].starts_with("config: a demo policy;"), "{:?}", server.greeting);
     assert_eq!(server.greeting[4..6], ["policies:", DEMO]);
     let curl = format!(r#"curl -i {url}/v1/check -d '{{"policy": "demo", "key": "alice"}}'"#);
     assert_eq!(server.greeting[6], format!("try: {curl}"));
@@ -49,10 +49,10 @@ fn it_says_how_much_memory_counters_may_take() {
     let said = |more: &[&str]| serve(more).said("store: ").to_owned();
     let by_default = said(&[]);
     assert!(by_default.starts_with("memory, at most "), "{by_default}");
-    assert!(by_default.contains(" (half of what there is), "), "{by_default}");
-    assert_eq!(said(&["--max-memory", "512MiB"]), "memory, at most 512 MiB, 3355443 keys");
+    assert!(by_default.contains(" (half of what this process may use), room for "), "{by_default}");
+    assert_eq!(said(&["--max-memory", "512MiB"]), "memory, at most 512 MiB, room for 3355443 keys");
     let both = said(&["--max-memory", "512MiB", "--max-keys", "9"]);
-    assert_eq!(both, "memory, at most 512 MiB, 9 keys");
+    assert_eq!(both, "memory, at most 512 MiB, room for 9 keys");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
     // No Redis listens there, and the server does not wait for it.
     let store = ["--store", "redis://:hunter2@127.0.0.1:1", "--expected-nodes", "4"];
     let server = serve(&[&store[..], &["--config", file.to_str().unwrap()]].concat());
-    let without = server.said("without it: ");
+    let without = server.said("without Redis: ");
     assert!(without.contains("1/4") && without.contains("(api); denied (login)"), "{without}");
     assert!(server.said("keys: ").contains("TIDEGATE_SECRET"));
     assert!(server.said("config: ").starts_with(file.to_str().unwrap()));
@@ -111,7 +111,7 @@ fn it_says_what_happens_without_redis_and_which_secrets_are_seen() {
     let mut command = tidegate();
     command.args(["serve", "--http", "127.0.0.1:0", "--secret-file"]).arg(&secret);
     let server = Server::start(command.env("TIDEGATE_STORE", "redis://:hunter2@127.0.0.1:1"));
-    assert_eq!(server.said("keys: "), "hashed under the deployment's secret");
+    assert_eq!(server.said("keys: "), "hashed with the deployment's secret");
     assert!(!server.greeting.iter().any(|line| line.contains("password")));
     let mut command = tidegate();
     command.args(["serve", "--http", "127.0.0.1:0", "--secret-file"]).arg(&secret);
@@ -169,12 +169,14 @@ fn a_flag_overrides_its_environment_variable() {
 #[test]
 fn every_flag_has_a_twin_in_the_environment() {
     let help = String::from_utf8(output(&["serve", "--help"]).stdout).unwrap();
-    let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+    // Texts are wrapped, and indented further than flags are.
+    let flags = help.lines().filter_map(|line| line.strip_prefix("      --"));
     let flags: Vec<&str> = flags.map(|line| line.split([' ', '=']).next().unwrap()).collect();
     assert!(flags.len() > 15, "{help}");
+    let unwrapped = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for flag in flags {
         let twin = format!("[env: TIDEGATE_{}", flag.to_uppercase().replace('-', "_"));
-        assert!(help.contains(&twin), "{flag} has no twin:\n{help}");
+        assert!(unwrapped.contains(&twin), "{flag} has no twin:\n{help}");
     }
 }
 
@@ -182,7 +184,8 @@ fn every_flag_has_a_twin_in_the_environment() {
 fn an_invalid_address_is_refused() {
     for address in ["nonsense", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:http", "unix:"] {
         let said = failure(&output(&["serve", "--http", address]));
-        assert!(said.starts_with(&format!("tidegate: {address:?} is not an address")), "{said}");
+        let expected = format!("tidegate: --http: {address:?} is not an address");
+        assert!(said.starts_with(&expected), "{said}");
         assert!(said.contains("expected host:port"), "{said}");
     }
 }
@@ -210,6 +213,31 @@ fn bounds_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn common_mistakes_are_answered_with_the_right_option() {
+    for (arguments, expected) in [
+        (
+            &["limits.yaml"][..],
+            "limits.yaml is not an option of `serve`: expected --config limits.yaml",
+        ),
+        (
+            &["--gateway", "127.0.0.1:0", "--http", "127.0.0.1:0"],
+            "expected --upstream, or a gateway in",
+        ),
+        (&["--http", ":9999"], "--http: \":9999\" is not an address: expected host:port"),
+        (&["--max-keys", "1X"], "expected a number from 1 to 10G"),
+        (&["--max-body", "64k"], "expected a size such as 64KiB"),
+        (&["--workers", "0"], "expected a number from 1 to 1024"),
+        (&["--tls-cert", "c.pem"], "--tls-cert needs its private key: expected --tls-key as well"),
+    ] {
+        let output = output(&[&["serve"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(serve(&["--max-keys", "1M"]).said("store: "), "memory, at most 1000000 keys");
+}
+
+#[test]
 fn a_listener_can_be_off_but_not_all_of_them() {
     let said = failure(&output(&["serve", "--http", "off", "--grpc", "off", "--resp", "off"]));
     assert!(said.contains("every listener is off: expected an address"), "{said}");
@@ -225,7 +253,7 @@ fn a_port_in_use_is_refused() {
     let server = serve(&[]);
     for address in [&address, server.address()] {
         let said = failure(&output(&["serve", "--http", address]));
-        assert!(said.contains(&format!("cannot listen on {address:?}")), "{said}");
+        assert!(said.contains(&format!("--http: cannot listen on {address:?}")), "{said}");
         assert!(said.contains("in use") && said.contains("expected"), "{said}");
     }
 }

@@ -145,7 +145,7 @@ fn listeners_share_the_file_descriptors() {
             command.env(name, "off");
         }
         let server = Server::start(command.args(flags));
-        let said = format!("at most {most} connections a listener");
+        let said = format!("at most {most} connections per listener");
         assert!(server.said("tidegate ").ends_with(&said), "{limit}: {:?}", server.greeting);
     }
 }

@@ -168,7 +168,12 @@ fn mistakes_are_named() {
     refused(&format!("replay {} --config {good}", binary.display()), 2, said);
     refused(&format!("replay --config {good}"), 2, "no log: expected a file");
     refused(&format!("replay {log}"), 2, "--config");
-    refused(&format!("suggest {log} --key ip --tolerate lots"), 2, "expected a share such as 0.1%");
+    for tolerate in ["lots", "0.1"] {
+        let line = format!("suggest {log} --key ip --tolerate {tolerate}");
+        refused(&line, 2, "expected a share such as 0.1%, with the percent sign");
+    }
+    let html = format!("suggest {log} --key ip --html /nowhere/report.html");
+    refused(&html, 2, "cannot write /nowhere/report.html");
     refused(
         &format!("suggest {log} --key ip --tolerate 200%"),
         2,

@@ -89,8 +89,8 @@ fn certificates_that_cannot_be_used_are_refused() {
         |args: &[&str]| failure(&output(&[&["serve", "--http", "127.0.0.1:0"], args].concat()));
     assert!(serve(&["--tls-cert", cert]).contains("expected --tls-key as well"));
     assert!(serve(&["--tls-key", key]).contains("expected --tls-cert as well"));
-    assert!(serve(&["--tls-client-ca", cert]).contains("expected --tls-cert as well"));
-    assert!(serve(&["--admin-client-ca", cert]).contains("expected --tls-cert as well"));
+    assert!(serve(&["--tls-client-ca", cert]).contains("expected --tls-cert and --tls-key"));
+    assert!(serve(&["--admin-client-ca", cert]).contains("expected --tls-cert and --tls-key"));
     let swapped = serve(&["--tls-cert", key, "--tls-key", cert]);
     assert!(swapped.contains(key) && swapped.contains("BEGIN CERTIFICATE"), "{swapped}");
     let absent = serve(&["--tls-cert", "/nowhere/x.crt", "--tls-key", key]);
@@ -135,7 +135,7 @@ fn operators_who_show_a_certificate_need_no_token_and_others_get_nowhere() {
     let (code, shown) = top(&[&cert, &key]);
     assert!(code == Some(0) && shown.contains("store: memory"), "{shown}");
     let (code, said) = top(&[]);
-    assert!(code == Some(2) && said.contains("cannot query https://localhost:"), "{said}");
+    assert!(code == Some(2) && said.contains("cannot reach https://localhost:"), "{said}");
     let (code, said) = top(&[&key, &cert]);
     assert!(code == Some(2) && said.contains("cannot use "), "{said}");
 }
@@ -237,6 +237,26 @@ fn a_token_is_asked_for_over_tls_too_and_beside_a_certificate() {
             assert_eq!(ask("POST", path, true, token), "403", "{path}");
         }
     }
+}
+
+#[test]
+fn check_presents_a_certificate_to_a_server_that_requires_one() {
+    let certificates = Certificates::new("checked");
+    let (cert, key) = (certificates.file("crt"), certificates.file("key"));
+    let mut command = tidegate();
+    command.args(["serve", "--http", "127.0.0.1:0"]).arg("--tls-client-ca").arg(&cert);
+    let server = Server::start(command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key));
+    let port = server.said("listening on https://").rsplit(':').next().unwrap();
+    let check = |with: &[&Path]| {
+        let mut command = tidegate();
+        command.args(["check", "--policy", "demo", "--key", "a", "--server"]);
+        command.arg(format!("https://localhost:{port}"));
+        for (flag, file) in ["--cert", "--cert-key"].iter().zip(with) {
+            command.arg(flag).arg(file);
+        }
+        command.env("SSL_CERT_FILE", &cert).output().unwrap().status.code()
+    };
+    assert_eq!((check(&[&cert, &key]), check(&[])), (Some(0), Some(2)));
 }
 
 #[test]

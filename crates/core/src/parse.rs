@@ -2,7 +2,7 @@
 
 use crate::{Quota, QuotaError, Span};
 
-/// What every quota error ends with.
+/// What a quota error ends with, unless only the unit is wrong.
 const FORM: &str = "expected a quota such as 100/minute, 5 per 10s or 1000/1h burst 200";
 const UNITS: &str = "expected ms, s, m, h or d (or millisecond, second, minute, hour, day)";
 
@@ -13,9 +13,12 @@ pub(crate) fn quota(text: &str) -> Result<Quota, QuotaError> {
     let (limit, window) = rate
         .split_once('/')
         .or_else(|| split_word_required(rate, "per"))
-        .ok_or_else(|| fail(format!("no \"/\" or \"per\"; {FORM}")))?;
+        .ok_or_else(|| fail(format!("{}; {FORM}", no_separator(rate))))?;
     let limit = whole(limit).map_err(|problem| fail(format!("{problem}; {FORM}")))?;
-    let window = units(window).map_err(|problem| fail(format!("{problem}; {FORM}")))?;
+    let window = units(window).map_err(|problem| match problem.ends_with(UNITS) {
+        true => fail(problem),
+        false => fail(format!("{problem}; {FORM}")),
+    })?;
     let explain = |error: QuotaError| fail(error.to_string());
     let quota = Quota::new(limit, window).map_err(explain)?;
     match burst {
@@ -24,6 +27,13 @@ pub(crate) fn quota(text: &str) -> Result<Quota, QuotaError> {
             let burst = whole(burst).map_err(|problem| fail(format!("{problem}; {FORM}")))?;
             quota.with_burst(burst).map_err(explain)
         }
+    }
+}
+
+fn no_separator(rate: &str) -> &'static str {
+    match rate.contains("per") {
+        true => "\"per\" has no spaces around it",
+        false => "no \"/\" or \"per\"",
     }
 }
 
@@ -112,6 +122,7 @@ mod tests {
             ("", "no \"/\" or \"per\""),
             ("100", "no \"/\" or \"per\""),
             ("100minute", "no \"/\" or \"per\""),
+            ("5perminute", "\"per\" has no spaces around it; expected a quota such as"),
             ("ten/minute", "\"ten\" is not a whole number"),
             ("-1/minute", "\"-1\" is not a whole number"),
             ("1.5/s", "\"1.5\" is not a whole number"),
@@ -128,7 +139,9 @@ mod tests {
         ] {
             let error = quota(text).unwrap_err();
             assert_eq!(error.value(), text);
-            assert!(error.to_string().contains(part), "{error}");
+            let message = error.to_string();
+            assert!(message.contains(part), "{message}");
+            assert!(message.matches("expected").count() == 1, "{message}");
         }
     }
 }

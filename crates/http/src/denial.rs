@@ -105,7 +105,7 @@ fn detail(answer: &RateLimitAnswer<'_, '_>) -> String {
         }
         (Some(report), None) => {
             let most = report.rule.limit.capacity();
-            format!("policy {name} never allows more than {most}: the cost does not fit")
+            format!("the cost is above what policy {name} ever allows: at most {most}")
         }
         (None, _) => {
             format!("policy {name} could not be evaluated: {}", answer.decision().reason())

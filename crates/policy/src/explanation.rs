@@ -72,9 +72,9 @@ impl Plan {
 
 fn origin(origin: LimitOrigin) -> String {
     match origin {
-        LimitOrigin::Override => "override".to_owned(),
+        LimitOrigin::Override => "an override".to_owned(),
         LimitOrigin::Tier(index) => format!("tier {}", index + 1),
-        LimitOrigin::Policy => "limits".to_owned(),
+        LimitOrigin::Policy => "`limits`".to_owned(),
     }
 }
 

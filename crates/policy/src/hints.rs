@@ -68,8 +68,8 @@ fn coarse_hint(policy: &PlannedPolicy) -> Option<String> {
     let rates: Vec<String> = coarse.into_iter().take(MOST_RATES).collect();
     (!rates.is_empty()).then(|| {
         format!(
-            "policy {:?}: {} as a sliding-window also denies callers that keep to the rate, since \
-             it only estimates; below {COARSE_BELOW}, use token-bucket or sliding-log instead",
+            "policy {:?}: a sliding-window of {} also denies callers that keep to the rate, because it \
+             only estimates; for limits below {COARSE_BELOW}, use token-bucket or sliding-log",
             policy.name(),
             rates.join(", ")
         )

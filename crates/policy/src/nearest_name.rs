@@ -6,14 +6,21 @@ pub(crate) fn nearest<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> O
         return None;
     }
     let begins = |name: &str| text.len() >= 3 && (name.starts_with(text) || text.starts_with(name));
+    let is_other_number = |name: &str| plural(text) == name || plural(name) == text;
     let near = |name: &str| match distance(text, name) {
         near if near <= 1 + text.chars().count() / 4 => Some(near),
+        _ if is_other_number(name) => Some(1),
         _ if begins(name) => Some(MAX_TEXT),
         _ => None,
     };
     let names = names.filter(|name| name.len() <= MAX_TEXT);
     let ranked = names.filter_map(|name| Some((near(name)?, name)));
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
+/// The plural of a word that ends in `y`.
+fn plural(word: &str) -> String {
+    word.strip_suffix('y').map(|stem| format!("{stem}ies")).unwrap_or_default()
 }
 
 /// The number of insertions, deletions, replacements and swaps of neighbours, regardless of case.
@@ -46,7 +53,7 @@ mod tests {
 
     #[test]
     fn typing_errors_are_recognised_and_other_words_are_not() {
-        let names = ["limits", "algorithm", "match", "mode", "token-bucket"];
+        let names = ["limits", "algorithm", "match", "mode", "policies", "token-bucket"];
         for (text, expected) in [
             ("limit", Some("limits")),
             ("Limits", Some("limits")),
@@ -54,6 +61,7 @@ mod tests {
             ("token_bucket", Some("token-bucket")),
             ("mathc", Some("match")),
             ("algo", Some("algorithm")),
+            ("policy", Some("policies")),
             ("window", None),
             ("", None),
         ] {

@@ -214,10 +214,11 @@ impl<'s> ProblemReport<'s> {
     ) {
         let list = known.join(", ");
         let hint = nearest(name, known.iter().copied())
-            .map(|near| format!("; did you mean {near:?}?"))
+            .map(|near| format!(" (did you mean {near:?}?)"))
             .unwrap_or_default();
         let name = brief(name);
-        self.add(at, format!("unknown {what} {name:?}: expected {list}{hint}"));
+        // The list can be long, so the hint comes first.
+        self.add(at, format!("unknown {what} {name:?}{hint}: expected {list}"));
     }
 
     pub(crate) fn is_clean(&self) -> bool {
@@ -256,7 +257,7 @@ mod tests {
         let mut report = ProblemReport::new(&source);
         report.add_unknown(&(5..10), "field", "limit", &["limits", "name"]);
         let expected = "\
-f.yaml:2:1: unknown field \"limit\": expected limits, name; did you mean \"limits\"?
+f.yaml:2:1: unknown field \"limit\" (did you mean \"limits\"?): expected limits, name
  2 | limit: x
    | ^^^^^";
         assert_eq!(report.into_problems().to_string(), expected);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -89,10 +89,16 @@ impl PolicySource {
     /// Reads a file, but never more than [`MAX_BYTES`](Self::MAX_BYTES).
     pub fn read(path: &Path) -> Result<Self, FileProblems> {
         let name = path.display().to_string();
-        let mut bytes = Vec::new();
-        let most = Self::MAX_BYTES as u64 + 1;
-        let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
-        match read {
+        match File::open(path) {
+            Ok(file) => Self::from_reader(name, file),
+            Err(error) => Err(FileProblems::unreadable(name, &error)),
+        }
+    }
+
+    /// Reads to the end, but never more than [`MAX_BYTES`](Self::MAX_BYTES).
+    pub fn from_reader(name: impl Into<String>, reader: impl Read) -> Result<Self, FileProblems> {
+        let (name, mut bytes) = (name.into(), Vec::new());
+        match reader.take(Self::MAX_BYTES as u64 + 1).read_to_end(&mut bytes) {
             Ok(_) => Self::from_bytes(name, &bytes),
             Err(error) => Err(FileProblems::unreadable(name, &error)),
         }

@@ -279,5 +279,7 @@ fn what_has_no_place_in_our_file_is_refused_and_long_paths_are_named() {
 fn what_is_ours_already_is_not_imported() {
     let source = PolicySource::new("f", "policies: [{ name: a, key: [], limits: [1/s] }]").unwrap();
     let said = import(&source).unwrap_err().to_string();
+    assert!(said.contains("this is a Tidegate file already: expected an envoy"), "{said}");
+    let said = import(&PolicySource::new("f", "a: 1").unwrap()).unwrap_err().to_string();
     assert!(said.contains("there is nothing to import here"), "{said}");
 }

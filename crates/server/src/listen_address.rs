@@ -82,7 +82,7 @@ pub enum ListenError {
     )]
     NotAnAddress(String),
     /// The system refuses to listen there.
-    #[error("cannot listen on {address:?}: {error}{}", hint(error))]
+    #[error("cannot listen on {address:?}: {error}{}", hint(address, error))]
     Unavailable {
         /// The address.
         address: String,
@@ -92,9 +92,12 @@ pub enum ListenError {
 }
 
 /// What the user should check.
-fn hint(error: &io::Error) -> &'static str {
+fn hint(address: &str, error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::AddrInUse => "; expected an address that is not in use",
+        ErrorKind::AddrInUse if address.starts_with(UNIX) => "; expected a path that is not in use",
+        ErrorKind::AddrInUse => {
+            "; expected an address that is not in use, or port 0 for a free one"
+        }
         ErrorKind::AddrNotAvailable => "; expected an address of this machine",
         ErrorKind::PermissionDenied => {
             "; expected a port above 1023, a writable directory, or more privileges"

@@ -117,7 +117,7 @@ async fn a_cost_that_never_fits_gets_no_retry_after() {
     let problem = reply.json();
     assert_eq!(problem["reason"], "cost_exceeds_limit");
     assert_eq!(problem["retry_after_ms"], json!(null));
-    assert_eq!(problem["detail"], "policy demo never allows more than 10: the cost does not fit");
+    assert_eq!(problem["detail"], "the cost is above what policy demo ever allows: at most 10");
 }
 
 #[tokio::test]

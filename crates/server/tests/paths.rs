@@ -23,7 +23,8 @@ async fn other_methods_are_told_which_would_do() {
         ("/", "GET, HEAD, OPTIONS"),
     ] {
         let reply = client.ask("DELETE", path, "").await;
-        let detail = format!("DELETE does not work on {path}: expected {allow}");
+        let (others, last) = allow.rsplit_once(", ").unwrap();
+        let detail = format!("DELETE is not allowed on {path}: expected {others} or {last}");
         assert_eq!(reply.problem(405), detail);
         assert_eq!(reply.header("allow"), Some(allow));
         let reply = client.ask("OPTIONS", path, "").await;
@@ -72,6 +73,9 @@ async fn the_page_loads_nothing_from_elsewhere() {
     for path in ours.into_iter().filter(|path| !path.starts_with("/v1/")) {
         assert_eq!(client.get(path).await.status, 200, "{path}");
     }
+    let example = client.ask("GET", "/docs/example.json", "").await;
+    let expected = r#"{"check": {"policy": "demo", "key": "alice"}, "counted_by": ["key"]}"#;
+    assert_eq!((example.status, example.body.as_str()), (200, expected));
     for path in ["/docs", "/docs/page.js", "/docs/page.css"] {
         let body = client.get(path).await.body;
         assert!(!body.contains("//cdn") && !body.contains("https:"), "{path}");

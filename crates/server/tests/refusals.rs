@@ -18,8 +18,8 @@ async fn a_body_that_makes_no_sense_is_refused_with_the_reason() {
         ("[1]", None, vec!["the body is [1]", "expected {"]),
         (r#"["demo", "a", null, 1]"#, None, vec![r#"the body is ["demo","a",null,1]"#]),
         ("null", None, vec!["the body is null", "expected {"]),
-        ("{}", None, vec!["expected policy and key, or attributes"]),
-        (r#"{"cost": 1}"#, None, vec!["expected policy and key, or attributes"]),
+        ("{}", None, vec!["expected `policy` and `key`, or `attributes`"]),
+        (r#"{"cost": 1}"#, None, vec!["expected `policy` and `key`, or `attributes`"]),
         (r#"{"policy": "demo"}"#, Some("key"), vec!["`key` is missing", "expected a string"]),
         (r#"{"key": "a"}"#, Some("policy"), vec!["`policy` is missing", "expected a string"]),
         (r#"{"policy": "demo", "key": 7}"#, Some("key"), vec!["`key` is 7: expected a string"]),
@@ -126,7 +126,7 @@ async fn a_long_key_is_refused_and_a_longest_one_is_not() {
 async fn an_unknown_policy_is_answered_with_the_known_ones() {
     let server = Server::start().await;
     let reply = server.check(r#"{"policy": "dem\"o", "key": "a"}"#).await;
-    assert_eq!(reply.problem(404), r#"no policy "dem\"o": expected demo"#);
+    assert_eq!(reply.problem(404), r#"no policy is named "dem\"o": expected demo"#);
     assert_eq!(reply.json()["policies"], json!(["demo"]));
     assert_eq!(reply.json()["member"], "policy");
 }

@@ -57,9 +57,9 @@
 //! | [`SlidingLog`](AlgorithmKind::SlidingLog) | L, always | about 3 bytes per request |
 //! | [`TokenBucket`](AlgorithmKind::TokenBucket) (with a burst) | burst + L d/W | constant |
 //!
-//! A sliding window admits less than its limit where the limit is small, because a request counts into
-//! the next window too: of requests that come exactly at the rate, 90 % at `10/minute` and half at
-//! `1/minute`. Below about 20, choose a sliding log or a burst.
+//! With small limits, a sliding window is stricter than it says: of requests that arrive exactly at the
+//! rate, it admits 90 % at `10/minute` and half at `1/minute`, because each request also weighs on the
+//! next window. Below about 20, choose a sliding log or a burst.
 //!
 //! A denied request costs nothing, with any algorithm. Several limits are paid together or not at
 //! all.

@@ -17,7 +17,7 @@ pub struct BatchRequest<'a> {
     pub checks: Vec<&'a RawValue>,
 }
 
-/// The schema of an item. Items are parsed one by one, so that only an invalid item is refused.
+/// A check. Items are parsed one by one, so an invalid item does not affect the others.
 #[derive(JsonSchema)]
 #[schemars(inline, untagged)]
 #[allow(dead_code, reason = "describes a shape")]

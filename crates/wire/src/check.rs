@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::{JsonAttributes, JsonText, count};
 
-/// May this happen? One policy decides, given by name, or all policies that match the attributes.
+/// May this happen? Either one policy decides, given by name, or all policies that match the
+/// attributes.
 ///
 /// `null` is the same as absent, because many clients write absent members that way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -17,7 +18,7 @@ pub struct CheckRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub policy: Option<JsonText<'a>>,
-    /// The caller: the value of the policy's one key attribute, at most 4096 bytes.
+    /// The caller: the value of the policy's only key attribute, at most 4096 bytes.
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub key: Option<JsonText<'a>>,
@@ -36,7 +37,8 @@ pub struct CheckRequest<'a> {
 pub struct CheckResponse<'a> {
     /// Whether the request is allowed.
     pub allowed: bool,
-    /// The policy of the tightest limit; without any limit, a policy that exempts the request.
+    /// The policy of the tightest limit; if no limit applies, a policy that sets the request
+    /// `unlimited`, or null.
     pub policy: Option<&'a str>,
     /// Why: the request is within the limits, a limit is exceeded for now, the cost is above what a
     /// limit ever allows, an earlier denial blocks the caller, no policy applies to the request, or
@@ -47,7 +49,8 @@ pub struct CheckResponse<'a> {
     pub limit: Option<u64>,
     /// The units that are left.
     pub remaining: Option<u64>,
-    /// Milliseconds until a retry can succeed. Null if allowed, and if no retry ever will.
+    /// Milliseconds until a retry can succeed. Null if the request is allowed, or if no retry can
+    /// ever succeed.
     pub retry_after_ms: Option<u64>,
     /// Milliseconds until all units of the limit are available again.
     pub reset_after_ms: Option<u64>,
@@ -74,7 +77,7 @@ pub struct LimitStatus<'a> {
     pub allowed: bool,
     /// The units that are left.
     pub remaining: u64,
-    /// Milliseconds until the request would fit. Null if it fits, and if it never will.
+    /// Milliseconds until the request would fit. Null if it fits, or if it can never fit.
     pub retry_after_ms: Option<u64>,
     /// Milliseconds until all units are available again.
     pub reset_after_ms: u64,

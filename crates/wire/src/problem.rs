@@ -34,7 +34,7 @@ pub struct ProblemDetails<'a, M> {
     pub title: &'a str,
     /// The HTTP status.
     pub status: u16,
-    /// This occurrence in words.
+    /// What happened this time, in words.
     pub detail: &'a str,
     /// Members beyond the standard.
     #[serde(flatten)]

@@ -16,7 +16,7 @@ pub struct RefundRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub policy: Option<JsonText<'a>>,
-    /// The caller: the value of the policy's one key attribute, at most 4096 bytes.
+    /// The caller: the value of the policy's only key attribute, at most 4096 bytes.
     #[serde(borrow)]
     #[schemars(with = "Option<String>")]
     pub key: Option<JsonText<'a>>,

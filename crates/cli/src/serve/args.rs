@@ -11,10 +11,12 @@ use tidegate_server::{
     ClientRights, ListenAddress, ListenerConfig, ListenerTls, TlsFiles, Transport,
 };
 
+use super::listeners::flag;
 use super::size;
 use super::store::RedisTlsArgs;
 use super::traces::TraceArgs;
 use crate::gateway::GatewayArgs;
+use crate::number;
 use crate::operator::OperatorArgs;
 
 /// The server's command-line options.
@@ -23,10 +25,14 @@ pub(crate) struct ServeCommand {
     /// The policies; a demo if absent. Reloaded when the file changes, and on SIGHUP
     #[arg(long, env = "TIDEGATE_CONFIG", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
+    /// A file without `--config`, which is a common slip. It is refused.
+    #[arg(hide = true)]
+    pub(super) stray: Option<PathBuf>,
     /// Where to answer HTTP: host:port, unix:/path, or off; port 0 picks a free one
     #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:8080")]
     http: String,
-    /// Where to answer Envoy, over gRPC: host:port, unix:/path, or off; port 0 picks a free one
+    /// Where to answer Envoy's rate limit queries, over gRPC: host:port, unix:/path, or off; port 0
+    /// picks a free one
     #[arg(long, env = "TIDEGATE_GRPC", value_name = "ADDR", default_value = "127.0.0.1:8081")]
     grpc: String,
     /// Charge each descriptor of an Envoy request on its own, even if another one is over its
@@ -36,16 +42,16 @@ pub(crate) struct ServeCommand {
     /// Where to answer Redis clients: host:port, unix:/path, or off; port 0 picks a free one
     #[arg(long, env = "TIDEGATE_RESP", value_name = "ADDR", default_value = "127.0.0.1:6380")]
     resp: String,
-    /// What clients may do besides checks, separated by commas: refund, reset, or on one listener
-    /// http:refund, grpc:refund, resp:refund, resp:reset
+    /// What clients may do besides checks, separated by commas: refund and reset (on every
+    /// listener), or on one listener only: http:refund, grpc:refund, resp:refund, resp:reset
     #[arg(long, env = "TIDEGATE_ALLOW", value_name = "LIST", default_value = "none")]
     allow: ClientRights,
-    /// Names besides those of this machine under which HTTP is reached on a loopback address,
-    /// separated by commas. Other names are refused: a page in a browser could use them
+    /// More host names to accept on a loopback HTTP listener, besides those of this machine, separated
+    /// by commas. All others are refused, because a page in a browser could use them
     #[arg(long, env = "TIDEGATE_HTTP_HOSTS", value_name = "NAMES", value_delimiter = ',')]
     http_hosts: Vec<String>,
-    /// A file with the password that Redis clients must send, of at least 16 characters. Defaults to
-    /// none. TIDEGATE_RESP_PASSWORD may hold the password itself
+    /// A file with the password, of at least 16 characters, that Redis clients must send. By default
+    /// they need none. TIDEGATE_RESP_PASSWORD may hold the password itself
     #[arg(long, env = "TIDEGATE_RESP_PASSWORD_FILE", value_name = "FILE")]
     resp_password_file: Option<PathBuf>,
     /// Where the counters are: memory, redis://, rediss://, redis+unix://, redis+sentinel:// or
@@ -62,12 +68,12 @@ pub(crate) struct ServeCommand {
     secret_file: Option<PathBuf>,
     /// How many instances share the limits: each gets its part of them while Redis is unavailable
     #[arg(long, env = "TIDEGATE_EXPECTED_NODES", value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        value_parser = |text: &str| number::whole::<u32>(text, 1..=10_000))]
     pub(super) expected_nodes: u32,
     /// How many worker threads to run, each with its own sockets and store connections. Defaults to the
     /// number of cores
     #[arg(long, env = "TIDEGATE_WORKERS", value_name = "N",
-        value_parser = clap::value_parser!(u16).range(1..=1_024))]
+        value_parser = |text: &str| number::whole::<u16>(text, 1..=1_024))]
     workers: Option<u16>,
     /// The most memory for counters, such as 512MiB or 4GiB. Defaults to half of what this process
     /// may use. When it is used up, new keys share counters
@@ -75,7 +81,7 @@ pub(crate) struct ServeCommand {
     pub(super) max_memory: Option<u64>,
     /// The most keys in memory. Defaults to as many as fit
     #[arg(long, env = "TIDEGATE_MAX_KEYS", value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+        value_parser = |text: &str| number::whole::<u64>(text, 1..=10_000_000_000))]
     pub(super) max_keys: Option<u64>,
     #[command(flatten)]
     pub(super) redis: RedisTlsArgs,
@@ -100,7 +106,10 @@ impl ServeCommand {
             (Transport::Resp, &self.resp),
         ];
         let open = listeners.into_iter().filter(|(_, address)| *address != "off");
-        open.map(|(transport, address)| Ok((transport, address.parse()?))).collect()
+        let parse = |(transport, address): (Transport, &String)| {
+            Ok((transport, address.parse().with_context(|| flag(transport))?))
+        };
+        open.map(parse).collect()
     }
 
     pub(super) fn workers(&self) -> NonZeroUsize {
@@ -165,8 +174,8 @@ pub(crate) struct TlsArgs {
     /// The certificate's private key (PEM)
     #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Only accept clients with a certificate issued by one of these (PEM). It does not make them
-    /// operators: see --admin-client-ca
+    /// Accept only clients with a certificate issued by one of the authorities in this file (PEM). That
+    /// does not make them operators: see --admin-client-ca
     #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 }
@@ -187,9 +196,14 @@ impl TlsArgs {
                 Ok(Some(ListenerTls::load(TlsFiles { cert, key, client_ca: client_ca.cloned() })?))
             }
             (None, None) if client_ca.is_none() => Ok(None),
-            (cert, _) => {
-                let missing = if cert.is_none() { "--tls-cert" } else { "--tls-key" };
-                bail!("TLS needs a certificate and its key: expected {missing} as well")
+            (Some(_), None) => {
+                bail!("--tls-cert needs its private key: expected --tls-key as well")
+            }
+            (None, Some(_)) => {
+                bail!("--tls-key needs its certificate: expected --tls-cert as well")
+            }
+            (None, None) => {
+                bail!("client certificates need TLS: expected --tls-cert and --tls-key as well")
             }
         }
     }
@@ -204,14 +218,15 @@ impl TlsArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Bounds")]
 pub(crate) struct BoundArgs {
-    /// The most connections per listener; beyond that, the client that has the most gives one up
+    /// The most connections per listener; when all are taken, a new one replaces one of the client that
+    /// has the most
     #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS", value_name = "N", default_value_t = 10_000,
-        value_parser = clap::value_parser!(u32).range(1..))]
+        value_parser = |text: &str| number::whole::<u32>(text, 1..=u32::MAX.into()))]
     max_connections: u32,
     /// How many of them one client keeps when all are taken, busy or idle. Defaults to a tenth, except
     /// for loopback addresses
     #[arg(long, env = "TIDEGATE_MAX_CONNECTIONS_PER_CLIENT", value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..))]
+        value_parser = |text: &str| number::whole::<u32>(text, 1..=u32::MAX.into()))]
     max_connections_per_client: Option<u32>,
     /// How long a request's head, or a TLS handshake, may take
     #[arg(long, env = "TIDEGATE_HEADER_TIMEOUT", value_name = "TIME", default_value = "5s",
@@ -225,10 +240,10 @@ pub(crate) struct BoundArgs {
     #[arg(long, env = "TIDEGATE_IDLE_TIMEOUT", value_name = "TIME", default_value = "1m",
         value_parser = timeout)]
     idle_timeout: Duration,
-    /// The largest body in bytes
-    #[arg(long, env = "TIDEGATE_MAX_BODY", value_name = "BYTES", default_value_t = 65_536,
-        value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
-    max_body: u32,
+    /// The largest body, such as 64KiB or 1MiB
+    #[arg(long, env = "TIDEGATE_MAX_BODY", value_name = "SIZE", default_value = "64KiB",
+        value_parser = |text: &str| size::bytes_within(text, 1..=1 << 30))]
+    max_body: u64,
     /// How long to keep serving after SIGTERM with /readyz failing, so that load balancers move away
     #[arg(long, env = "TIDEGATE_DRAIN_DELAY", value_name = "TIME", default_value = "0s",
         value_parser = span)]
@@ -247,7 +262,7 @@ impl BoundArgs {
             header_timeout: self.header_timeout,
             body_timeout: self.body_timeout,
             idle_timeout: self.idle_timeout,
-            max_body: self.max_body as usize,
+            max_body: usize::try_from(self.max_body).unwrap_or(usize::MAX),
             drain_delay: self.drain_delay,
             drain_timeout: self.drain_timeout,
             ..ListenerConfig::default()

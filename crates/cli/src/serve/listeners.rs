@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use tidegate::{SharedSettings, Store};
 use tidegate_server::log::{self, LogLevel};
 use tidegate_server::{App, BoundAddress, ListenerConfig, ListenerTls, Server, Transport};
@@ -46,7 +46,8 @@ impl ServeCommand {
         let mut server = Server::new(Arc::clone(app), config.clone(), workers);
         let mut listeners = Vec::new();
         for (transport, address) in addresses {
-            listeners.push((transport, server.open(transport, &address, tls.clone())?));
+            let opened = server.open(transport, &address, tls.clone());
+            listeners.push((transport, opened.with_context(|| flag(transport))?));
         }
         let gateways =
             gateway.map(|gateway| gateway.open(&mut server, tls.as_ref())).transpose()?;
@@ -75,5 +76,14 @@ impl<S: Store + SharedSettings + 'static> OpenedServer<S> {
             ended = &mut running => ended.map(|()| ExitCode::SUCCESS).map_err(Into::into),
             () = stop.next() => Ok(ExitCode::from(ERROR)),
         }
+    }
+}
+
+/// The flag that sets the address of a listener.
+pub(super) const fn flag(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Grpc => "--grpc",
+        Transport::Resp => "--resp",
+        _ => "--http",
     }
 }

@@ -7,7 +7,7 @@ mod listeners;
 mod open_files;
 mod round_trip;
 mod signals;
-mod size;
+pub(crate) mod size;
 mod startup_message;
 mod store;
 mod traces;
@@ -16,7 +16,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tidegate::config::{FileProblems, PolicySource};
 use tidegate::{Plan, SharedSettings, Store};
 use tidegate_server::App;
@@ -33,6 +33,10 @@ use crate::validate::print_problems;
 
 impl ServeCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(file) = &self.stray {
+            let file = file.display();
+            bail!("{file} is not an option of `serve`: expected --config {file}");
+        }
         self.operate.set_log_format();
         let source = match self.config.as_deref().map(PolicySource::read).transpose() {
             Ok(Some(source)) => Some(source),
@@ -113,6 +117,7 @@ impl ServeCommand {
         let startup = StartupMessage {
             listeners: &opened.listeners,
             gateways: &opened.gateways,
+            upstream: self.gateway.upstream(),
             admin,
             cert: self.tls.cert().map(AsRef::as_ref),
             workers: self.workers().get(),
@@ -153,6 +158,14 @@ fn print_startup_message(text: String) {
         writer.send(text.into_bytes());
     }
 }
+
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  stopped by a signal, after the requests in flight were answered
+  1  invalid configuration: every problem is listed on standard error
+  2  error: an invalid command line, an address that cannot be listened on,
+     a file that cannot be read, or certificates that cannot be used;
+     or stopped immediately, by a second signal";
 
 /// The most bytes of a startup message.
 const MAX_GREETING: usize = 16 << 20;

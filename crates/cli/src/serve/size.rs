@@ -1,15 +1,26 @@
 //! Reads and shows sizes of memory, such as `512MiB`.
 
-/// `512MiB`, `4GiB`, `1500MB` or a number of bytes.
+use std::ops::RangeInclusive;
+
+/// The size of a store: `512MiB`, `4GiB`, `1500MB` or a number of bytes.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    bytes_within(text, LEAST..=MOST)
+}
+
+/// A size within bounds.
+pub(crate) fn bytes_within(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = text[digits.len()..].trim();
     let factor = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
     let size = factor.and_then(|(_, factor)| digits.parse::<u64>().ok()?.checked_mul(*factor));
     match size {
-        None => Err("expected a size such as 512MiB, 4GiB or a number of bytes".to_owned()),
-        Some(size) if size < LEAST => Err(format!("expected at least {}", format_size(LEAST))),
-        Some(size) if size > MOST => Err(format!("expected at most {}", format_size(MOST))),
+        None => Err("expected a size such as 64KiB, 512MiB, 4GiB or a number of bytes".to_owned()),
+        Some(size) if size < *bounds.start() => {
+            Err(format!("expected at least {}", format_size(*bounds.start())))
+        }
+        Some(size) if size > *bounds.end() => {
+            Err(format!("expected at most {}", format_size(*bounds.end())))
+        }
         Some(size) => Ok(size),
     }
 }
@@ -17,7 +28,9 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 /// `1.5 GiB`.
 pub(super) fn format_size(bytes: u64) -> String {
     let (name, unit) = match bytes {
-        0..0x4000_0000 => ("MiB", 1 << 20),
+        1 => return "1 byte".to_owned(),
+        0..0x10_0000 => return format!("{bytes} bytes"),
+        0x10_0000..0x4000_0000 => ("MiB", 1 << 20),
         0x4000_0000..0x100_0000_0000 => ("GiB", 1 << 30),
         _ => ("TiB", 1_u64 << 40),
     };
@@ -71,6 +84,8 @@ mod tests {
             assert!(bytes(text).unwrap_err().contains("512MiB"), "{text}");
         }
         assert_eq!(bytes("1000"), Err("expected at least 1 MiB".to_owned()));
+        assert_eq!(bytes_within("64KiB", 1..=1 << 30), Ok(65_536));
+        assert_eq!(bytes_within("0", 1..=1 << 30), Err("expected at least 1 byte".to_owned()));
         assert_eq!(bytes("65TiB"), Err("expected at most 64 TiB".to_owned()));
     }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use tidegate::config::{LimitDescription, PlannedPolicy};
-use tidegate::{Cost, OnStoreError, Plan};
-use tidegate_server::{BoundAddress, ListenerConfig, Transport};
+use tidegate::{OnStoreError, Plan};
+use tidegate_server::{BoundAddress, ListenerConfig, Transport, example_request};
 
 use crate::validate::hints;
 
@@ -14,6 +14,8 @@ pub(super) struct StartupMessage<'a> {
     pub(super) listeners: &'a [(Transport, BoundAddress)],
     /// The addresses of the gateway.
     pub(super) gateways: &'a [BoundAddress],
+    /// The service of `--upstream`.
+    pub(super) upstream: Option<&'a str>,
     /// The URL of the admin listener.
     pub(super) admin: Option<String>,
     /// The certificate, if TLS is on.
@@ -39,6 +41,11 @@ impl StartupMessage<'_> {
         for bound in self.gateways {
             let _ = writeln!(text, "gateway on {}", self.url(&(Transport::Http, bound.clone())));
         }
+        match self.upstream {
+            _ if self.gateways.is_empty() => {}
+            Some(upstream) => _ = writeln!(text, "forwarding to {upstream}"),
+            None => text += "forwarding by the routes in the configuration\n",
+        }
         if let Some(admin) = &self.admin {
             let _ = writeln!(text, "admin on {admin}");
         }
@@ -46,11 +53,11 @@ impl StartupMessage<'_> {
         let (s, most) = (if workers == 1 { "" } else { "s" }, self.bounds.max_connections);
         let _ = writeln!(
             text,
-            "tidegate {version}: {workers} worker{s}, at most {most} connections a listener"
+            "tidegate {version}: {workers} worker{s}, at most {most} connections per listener"
         );
         let _ = writeln!(text, "store: {}", self.store);
         if let Some(instances) = self.shared_by {
-            let _ = writeln!(text, "without it: {}", without_store(self.plan, instances));
+            let _ = writeln!(text, "without Redis: {}", without_store(self.plan, instances));
         }
         if let Some(traces) = self.traces {
             let _ = writeln!(text, "traces: {traces}");
@@ -59,14 +66,18 @@ impl StartupMessage<'_> {
             Some(path) => {
                 writeln!(text, "config: {}, reloaded when it changes and on SIGHUP", path.display())
             }
-            None => writeln!(text, "config: a demo; tidegate init prints a file for --config"),
+            None => {
+                writeln!(text, "config: a demo policy; `tidegate init` prints a file for --config")
+            }
         };
         self.policies(&mut text);
         // Hints are for the user's own file.
         if self.config.is_some() {
             text += &hints(self.plan);
         }
-        if let Some(listener) =
+        if let Some(gateway) = self.gateways.first() {
+            let _ = writeln!(text, "try: {}", self.command(gateway, "/", ""));
+        } else if let Some(listener) =
             self.listeners.iter().find(|(transport, _)| *transport == Transport::Http)
         {
             let _ = writeln!(text, "try: {}", self.try_it(listener));
@@ -93,48 +104,31 @@ impl StartupMessage<'_> {
         }
     }
 
-    /// A command that checks the first policy whose key is one attribute; if there is none, it sends
-    /// all key attributes of another policy.
-    fn try_it(&self, listener: &(Transport, BoundAddress)) -> String {
-        let body = match self.plan.policies().iter().find(|policy| policy.key().len() == 1) {
-            Some(policy) => format!(r#"{{"policy": "{}", "key": "alice"}}"#, policy.name()),
-            None => format!(r#"{{"attributes": {{{}}}}}"#, example_attributes(self.plan)),
-        };
+    /// A command that sends an example of a check.
+    fn try_it(&self, (_, bound): &(Transport, BoundAddress)) -> String {
+        self.command(bound, "/v1/check", &format!(" -d '{}'", example_request(self.plan)))
+    }
+
+    /// A command that sends a request to a path. `rest` is what follows the URL.
+    fn command(&self, bound: &BoundAddress, path: &str, rest: &str) -> String {
         let trust = self.cert.map(|cert| format!(" --cacert {}", cert.display()));
         let trust = trust.unwrap_or_default();
-        match &listener.1 {
-            BoundAddress::Tcp(_) => {
-                format!("curl -i{trust} {}/v1/check -d '{body}'", self.url(listener))
+        let scheme = if trust.is_empty() { "http" } else { "https" };
+        match bound {
+            BoundAddress::Tcp(address) => {
+                // A listener on every address of the machine is reached at any of them.
+                let address = match (address.ip().is_unspecified(), address.port()) {
+                    (true, port) => format!("localhost:{port}"),
+                    (false, _) => address.to_string(),
+                };
+                format!("curl -i{trust} {scheme}://{address}{path}{rest}")
             }
-            BoundAddress::Unix(path) => {
-                let (path, scheme) =
-                    (path.display(), if trust.is_empty() { "http" } else { "https" });
-                format!(
-                    "curl -i{trust} --unix-socket {path} {scheme}://localhost/v1/check -d '{body}'"
-                )
+            BoundAddress::Unix(socket) => {
+                let socket = socket.display();
+                format!("curl -i{trust} --unix-socket {socket} {scheme}://localhost{path}{rest}")
             }
         }
     }
-}
-
-/// Example key attributes of a policy, as JSON members. The attributes that a `match` needs are not
-/// known here, so a policy that applies without them is preferred.
-fn example_attributes(plan: &Plan) -> String {
-    let keys = || plan.policies().iter().map(example_key).filter(|key| !key.is_empty());
-    let matching = keys().find(|key| !plan.charges(key, Cost::ONE).charges().is_empty());
-    let key = matching.or_else(|| keys().next()).unwrap_or_else(|| vec![("user", "alice")]);
-    let members: Vec<_> =
-        key.iter().map(|(name, value)| format!(r#""{name}": "{value}""#)).collect();
-    members.join(", ")
-}
-
-fn example_key(policy: &PlannedPolicy) -> Vec<(&str, &'static str)> {
-    let value = |name: &str| match name {
-        "ip" => "203.0.113.9",
-        "path" => "/",
-        _ => "alice",
-    };
-    policy.key().map(|name| (name, value(name))).collect()
 }
 
 /// What each policy does while the store does not answer.

@@ -109,7 +109,7 @@ impl ServeCommand {
                 about += match &secret {
                     _ if has_formats_only(plan) => "",
                     None => NO_SECRET,
-                    Some(_) => "\nkeys: hashed under the deployment's secret",
+                    Some(_) => "\nkeys: hashed with the deployment's secret",
                 };
                 if self.is_password_shown(url) {
                     about += PASSWORD_SHOWN;
@@ -170,10 +170,10 @@ impl ServeCommand {
         let size = size::format_size(self.max_memory.unwrap_or(*max_bytes as u64));
         match (self.max_memory, self.max_keys) {
             (None, Some(_)) => format!("memory, at most {max_keys} keys"),
-            (Some(_), _) => format!("memory, at most {size}, {max_keys} keys"),
-            (None, None) => {
-                format!("memory, at most {size} (half of what there is), {max_keys} keys")
-            }
+            (Some(_), _) => format!("memory, at most {size}, room for {max_keys} keys"),
+            (None, None) => format!(
+                "memory, at most {size} (half of what this process may use), room for {max_keys} keys"
+            ),
         }
     }
 

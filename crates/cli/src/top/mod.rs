@@ -80,13 +80,21 @@ impl StatusClient {
         let (status, text) = self
             .runtime
             .block_on(request)
-            .with_context(|| format!("cannot query {}", self.server))?;
+            .with_context(|| format!("cannot reach {}", self.server))?;
         match status {
             StatusCode::OK => serde_json::from_str(&text).with_context(|| {
                 format!("cannot read the status of {}: is it another version?", self.server)
             }),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Err(anyhow!("{}: expected a token for it in TIDEGATE_ADMIN_TOKEN", self.server))
+            StatusCode::UNAUTHORIZED if self.credentials.token.is_some() => Err(anyhow!(
+                "{} does not know the token in TIDEGATE_ADMIN_TOKEN: expected one of its tokens",
+                self.server
+            )),
+            StatusCode::UNAUTHORIZED => Err(anyhow!(
+                "{} requires a token: expected it in TIDEGATE_ADMIN_TOKEN",
+                self.server
+            )),
+            StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
+                Err(anyhow!("{} refused: {}", self.server, refusal(&text)))
             }
             _ => Err(anyhow!("{} answers {status}: is this its admin address?", self.server)),
         }
@@ -95,6 +103,14 @@ impl StatusClient {
     fn wait(&self) {
         self.runtime.block_on(async { tokio::time::sleep(EVERY).await });
     }
+}
+
+/// The server's own words.
+fn refusal(text: &str) -> String {
+    let problem: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let detail = problem["detail"].as_str().unwrap_or("without a reason");
+    // Control characters could be escape sequences, which a terminal executes.
+    detail.chars().filter(|char| !char.is_control()).collect()
 }
 
 fn show_once(client: &StatusClient, mut model: TopModel) -> anyhow::Result<ExitCode> {

@@ -48,7 +48,7 @@ fn an_address_that_everybody_can_reach_needs_a_token() {
     let refused = start("").output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.starts_with("tidegate: admin on 0.0.0.0:"), "{said}");
+    assert!(said.starts_with("tidegate: the admin listener on 0.0.0.0:"), "{said}");
     assert!(
         said.contains("would be open to everybody who can reach it: expected a token"),
         "{said}"

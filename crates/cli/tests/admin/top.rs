@@ -30,7 +30,10 @@ fn top_shows_a_running_server() {
     let refused = top(&server.admin, "");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(said.contains("expected a token for it in TIDEGATE_ADMIN_TOKEN"), "{said}");
+    assert!(said.contains("requires a token: expected it in TIDEGATE_ADMIN_TOKEN"), "{said}");
+    let refused = top(&server.admin, "not-the-token-of-this-server");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("does not know the token in TIDEGATE_ADMIN_TOKEN"), "{said}");
     let elsewhere = top(&server.http, TOKEN);
     assert!(String::from_utf8_lossy(&elsewhere.stderr).contains("is this its admin address?"));
     std::fs::remove_file(config).unwrap();

@@ -14,10 +14,10 @@ fn explain_says_what_applies_and_why_the_rest_does_not() {
     let expected = "\
 2 of 4 policies apply
 - per-ip: skipped, its key needs ip
-+ per-user (enforce) for user=\"7\", by tier 1
++ per-user (enforce) for user=\"7\", from tier 1
     1000/minute, sliding-window: at most 1999 in any minute
 - login: does not match, path is \"/search/x\"
-+ search (shadow) for user=\"7\", by limits
++ search (shadow) for user=\"7\", from `limits`
     30/minute burst 10, token-bucket: at most 40 in any minute
 note: no policy uses shoe
 ";
@@ -44,21 +44,21 @@ fn explain_shows_keys_as_they_are_counted() {
         (
             ["path=/a/../users/7", "ip=2001:DB8::1", "mail=Bob@X.org"],
             [
-                "by-route (enforce) for path=\"/users/{id}\", by",
-                "by-path (enforce) for path=\"/users/7\", by",
-                "by-ip (enforce) for ip=\"2001:db8::/64\", by",
-                "by-mail (enforce) for mail=\"bob@x.org\", by",
-                "by-user (enforce) for user=\"nobody\", by",
+                "by-route (enforce) for path=\"/users/{id}\", from",
+                "by-path (enforce) for path=\"/users/7\", from",
+                "by-ip (enforce) for ip=\"2001:db8::/64\", from",
+                "by-mail (enforce) for mail=\"bob@x.org\", from",
+                "by-user (enforce) for user=\"nobody\", from",
             ],
         ),
         (
             ["path=/else", "ip=[::ffff:203.0.113.9]:80", "mail=b"],
             [
-                "by-route (enforce) for path=any other route, by",
-                "by-path (enforce) for path=\"/else\", by",
-                "by-ip (enforce) for ip=\"203.0.113.9\", by",
-                "by-mail (enforce) for mail=\"b\", by",
-                "by-user (enforce) for user=\"nobody\", by",
+                "by-route (enforce) for path=any other route, from",
+                "by-path (enforce) for path=\"/else\", from",
+                "by-ip (enforce) for ip=\"203.0.113.9\", from",
+                "by-mail (enforce) for mail=\"b\", from",
+                "by-user (enforce) for user=\"nobody\", from",
             ],
         ),
     ] {

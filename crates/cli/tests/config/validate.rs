@@ -1,6 +1,8 @@
 //! `validate`, and files that every command refuses.
 
+use std::io::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use tidegate_testkit::Scratch;
 
@@ -33,6 +35,29 @@ fn every_problem_is_told_and_the_exit_code_is_1() {
     let mut serve = tidegate();
     let output = serve.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file).output();
     assert_eq!(output.unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn a_configuration_can_come_from_standard_input() {
+    let run = |command: &str, input: &str| {
+        let mut child = tidegate();
+        child.args([command, "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let ours = "policies: [{ name: a, key: [user], limits: [50/minute] }]";
+    assert_eq!(text(&run("validate", ours).stdout), "standard input: ok, 1 policy\n");
+    assert!(text(&run("explain", ours).stdout).starts_with("0 of 1 policy applies\n"));
+    let theirs =
+        "domain: d\ndescriptors: [{ key: a, rate_limit: { unit: day, requests_per_unit: 3 } }]";
+    assert!(text(&run("import", theirs).stdout).contains("limits: [3/day]"));
+    let refused = run("validate", "policy: []");
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    let expected =
+        "standard input:1:1: unknown field \"policy\" (did you mean \"policies\"?): expected";
+    assert!(said.starts_with(expected), "{said}");
 }
 
 #[test]
@@ -117,7 +142,7 @@ fn small_sliding_windows_get_a_hint() {
         let output = run(command, &file, &rest);
         assert_eq!(output.status.code(), Some(0));
         let said = text(&output.stdout);
-        assert!(said.contains("hint: policy \"sms\": 1/30s as a sliding-window"), "{said}");
+        assert!(said.contains("hint: policy \"sms\": a sliding-window of 1/30s"), "{said}");
     }
 }
 

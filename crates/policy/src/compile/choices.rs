@@ -21,8 +21,8 @@ pub(crate) struct PolicyDefaults {
 
 impl PolicyDefaults {
     pub(crate) fn compile(file: &file::FileDefaults, report: &mut ProblemReport<'_>) -> Self {
-        let mut defaults = Self::default();
-        defaults.algorithm = file.algorithm.as_ref().map(|choice| choice.value);
+        let algorithm = file.algorithm.as_ref().map(|choice| choice.value);
+        let mut defaults = Self { algorithm, ..Self::default() };
         if let Some(choice) = &file.on_store_error {
             defaults.on_store_error = choice.value;
         }

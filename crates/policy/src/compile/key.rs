@@ -202,14 +202,15 @@ fn values<'k>(
     let found = |name: &&str| given.iter().filter(|(other, _)| other == name).count() == 1;
     if unknown.is_some() || key.is_empty() || !names.iter().all(found) || !text.value.contains('=')
     {
-        let hint = hint.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let hint = hint.map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default();
         let value = brief(&text.value);
-        let expected =
-            if key.is_empty() { "no overrides of a global counter".to_owned() } else { expected };
-        report.add(
-            &text.at,
-            format!("{value:?} is not a key of this policy: expected {expected}{hint}"),
-        );
+        let why = match key.is_empty() {
+            true => {
+                "its key is [], one counter for everyone, so it can have no overrides".to_owned()
+            }
+            false => format!("expected {expected}"),
+        };
+        report.add(&text.at, format!("{value:?} is not a key of this policy{hint}: {why}"));
         return None;
     }
     let value = |part: &'k KeyPart| {

@@ -146,7 +146,10 @@ fn check_names(file: &ConfigFile, report: &mut ProblemReport<'_>) {
         if let Some(first) = seen.get(name.value.as_str()) {
             let line = report.source().span_of(&(*first..*first)).line;
             let brief = crate::problem::brief(&name.value);
-            report.add(&name.at, format!("a second policy {brief:?}: the first is on line {line}"));
+            let message = format!(
+                "{brief:?} is the name of an earlier policy, on line {line}: expected another name"
+            );
+            report.add(&name.at, message);
         } else {
             seen.insert(&name.value, name.at.start);
         }

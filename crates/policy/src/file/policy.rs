@@ -17,7 +17,7 @@ file_table! {
     pub(crate) struct FilePolicy("Policy", "a policy") {
         /// Its name in responses and metrics. Counters belong to the name: a renamed policy starts with new
         /// ones.
-        name: SourceValue<String> [wanted "a name of its own"],
+        name: SourceValue<String> [wanted "a name that no other policy has"],
         /// The requests it applies to, by attribute: an exact value, a list, a prefix*, a /glob/** on
         /// paths, or !not. All requests if absent.
         condition as "match": Vec<FileCondition> as ConditionsShape = conditions,

@@ -49,7 +49,7 @@ impl PathGlob {
             segments.push(match segment {
                 "**" => GlobSegment::Deep,
                 _ if segment.contains("**") => {
-                    return Err("** stands alone in a segment, as in /static/**".to_owned());
+                    return Err("** must be a whole segment, as in /static/**".to_owned());
                 }
                 _ => GlobSegment::Pieces(segment.split('*').map(&spelled).collect()),
             });

@@ -176,7 +176,7 @@ fn login<S: Store>(
             None => "no token: expected Authorization: Bearer TOKEN",
             Some(_) => {
                 logins.record_failure(ListenerKind::Admin, peer.address);
-                "unknown token"
+                "unknown token: expected one of those that this server was started with"
             }
         };
         let mut response = HttpResponse::from(HttpRefusal::new(StatusCode::UNAUTHORIZED, detail));

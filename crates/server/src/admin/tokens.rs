@@ -156,7 +156,7 @@ impl AdminTokensError {
 /// Why an admin listener does not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "admin on {0} would be open to everybody who can reach it: expected a token \
+    "the admin listener on {0} would be open to everybody who can reach it: expected a token \
      (--admin-tokens-file), certificates of operators (--admin-client-ca), or a loopback address \
      such as 127.0.0.1:9090"
 )]

@@ -97,12 +97,20 @@ impl TopKeys {
     pub(crate) fn list(&self, most: usize) -> TopStatus {
         let busiest: Vec<_> = self.shards.iter().map(|shard| &shard.busiest).collect();
         let denied: Vec<_> = self.shards.iter().map(|shard| &shard.denied).collect();
+        let denied_keys = merge(&denied, &self.marks);
+        let mut busiest_keys = merge(&busiest, &self.marks);
+        // The two are sampled separately, but a key was decided on at least as often as it was denied.
+        for (who, key) in &mut busiest_keys {
+            if let Some(denied) = denied_keys.get(who).filter(|denied| denied.count > key.count) {
+                (key.count, key.error) = (denied.count, denied.error);
+            }
+        }
         TopStatus {
             counters: COUNTERS as u64,
             busiest_total: total(&busiest),
             denied_total: total(&denied),
-            busiest: merge(&busiest, most, &self.marks),
-            denied: merge(&denied, most, &self.marks),
+            busiest: most_frequent(busiest_keys, most),
+            denied: most_frequent(denied_keys, most),
         }
     }
 }
@@ -147,7 +155,7 @@ fn total(minutes: &[&MinuteSketches]) -> u64 {
 
 /// Adds up the sketches of all threads and their errors: a key that is missing from a sketch may have
 /// occurred there as often as the least frequent key that is present.
-fn merge(minutes: &[&MinuteSketches], most: usize, marks: &KeyMarks) -> Vec<TopKey> {
+fn merge(minutes: &[&MinuteSketches], marks: &KeyMarks) -> HashMap<Fingerprint, TopKey> {
     let mut merged: HashMap<Fingerprint, (TopKey, u64)> = HashMap::new();
     let mut unseen_in_all = 0_u64;
     for minute in minutes {
@@ -169,13 +177,17 @@ fn merge(minutes: &[&MinuteSketches], most: usize, marks: &KeyMarks) -> Vec<TopK
             }
         }
     }
-    let whole = |(mut key, seen_in): (TopKey, u64)| {
+    let whole = |(who, (mut key, seen_in)): (Fingerprint, (TopKey, u64))| {
         let missed = unseen_in_all.saturating_sub(seen_in);
         key.count = key.count.saturating_add(missed);
         key.error = key.error.saturating_add(missed);
-        key
+        (who, key)
     };
-    let mut keys: Vec<TopKey> = merged.into_values().map(whole).collect();
+    merged.into_iter().map(whole).collect()
+}
+
+fn most_frequent(keys: HashMap<Fingerprint, TopKey>, most: usize) -> Vec<TopKey> {
+    let mut keys: Vec<TopKey> = keys.into_values().collect();
     keys.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));
     keys.truncate(most);
     keys

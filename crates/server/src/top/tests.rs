@@ -54,6 +54,10 @@ fn lists_are_right_within_the_stated_error_on_a_zipf_load() {
         }
     }
     let list = top.list(20);
+    for denied in &list.denied {
+        let busiest = list.busiest.iter().find(|key| key.key == denied.key);
+        assert!(busiest.is_none_or(|key| key.count >= denied.count), "{denied:?} {busiest:?}");
+    }
     for (keys, total, list_index) in
         [(&list.busiest, list.busiest_total, 0), (&list.denied, list.denied_total, 1)]
     {

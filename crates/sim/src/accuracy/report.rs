@@ -38,8 +38,8 @@ impl AccuracyFindings {
                     ReportCell::count(zipf.requests + near.requests),
                     "in virtual time",
                 ),
-                ReportFact::new("wrong, zipf", share(&zipf), "by the counter; Cloudflare: 0.003 %"),
-                ReportFact::new("wrong, near", share(&near), "where it is hardest"),
+                ReportFact::new("counter wrong, zipf", share(&zipf), "Cloudflare: 0.003 %"),
+                ReportFact::new("counter wrong, near", share(&near), "where it is hardest"),
                 ReportFact::new(
                     "rates differ",
                     ReportCell::fraction(zipf.mean_difference()),

@@ -3,6 +3,7 @@
 //! A line that cannot be read is counted and never fatal. Fields are borrowed from the text; no
 //! line allocates.
 
+mod attribute_names;
 mod block;
 mod chunk_reader;
 mod common;
@@ -18,6 +19,7 @@ mod reorder_buffer;
 mod summary;
 mod time;
 
+pub(crate) use attribute_names::attribute_names;
 pub use block::LogRequest;
 pub use format::LogLineFormat;
 pub use generator::LogGenerator;

@@ -13,6 +13,7 @@ use tidegate::{
 };
 
 use self::recorder::SimulationRecorder;
+use crate::WorkProgress;
 use crate::traffic::{TrafficModel, TrafficSettings, seconds};
 
 /// A traffic model, and the limits that it runs against.
@@ -76,6 +77,19 @@ impl Simulation {
     ///
     /// If the algorithm does not accept the quota.
     pub fn run(&self, algorithm: AlgorithmKind) -> Result<SimulationOutcome, QuotaError> {
+        self.run_with_progress(algorithm, &WorkProgress::default())
+    }
+
+    /// Runs the traffic against one algorithm, and counts virtual microseconds as progress.
+    ///
+    /// # Errors
+    ///
+    /// If the algorithm does not accept the quota.
+    pub fn run_with_progress(
+        &self,
+        algorithm: AlgorithmKind,
+        progress: &WorkProgress,
+    ) -> Result<SimulationOutcome, QuotaError> {
         let quotas = std::iter::once(&self.quota).chain(&self.others);
         let limits: Result<Vec<_>, _> = quotas.map(|quota| Limit::new(algorithm, quota)).collect();
         let policy = Policy::new("simulated", limits?)
@@ -85,7 +99,11 @@ impl Simulation {
         let mut traffic = self.model.start(&self.settings);
         let mut recorder = SimulationRecorder::new(self, algorithm);
         let mut verdicts = Verdicts::new();
+        progress.add_expected(self.settings.span.as_micros());
+        let mut reached = self.settings.start;
         while let Some(arrival) = traffic.next() {
+            progress.add(arrival.at.since(reached).as_micros());
+            reached = reached.max(arrival.at);
             clock.set(arrival.at);
             verdicts.clear();
             let source = u64::from(arrival.source);

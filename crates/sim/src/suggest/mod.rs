@@ -12,7 +12,7 @@ use tidegate::{AlgorithmKind, Cost, Limit, Quota, QuotaError, Span};
 
 use self::timelines::{KeySampler, KeyTimelines, LimitDenials};
 use crate::WorkProgress;
-use crate::log::{LogInput, LogReadError, LogReader, LogSummary};
+use crate::log::{LogInput, LogReadError, LogReader, LogSummary, attribute_names};
 use crate::replay::compile;
 
 /// A search for the smallest limit.
@@ -119,7 +119,11 @@ pub enum SuggestError {
         seen: u64,
     },
     /// No request has the key.
-    #[error("no request of {requests} has the key {key}{}: expected some that do", matching(*.has_match))]
+    #[error(
+        "no request of {requests} has the key {key}{}: expected {}",
+        matching(*.has_match),
+        other_keys(names)
+    )]
     NoRequests {
         /// Requests in the log.
         requests: u64,
@@ -127,11 +131,20 @@ pub enum SuggestError {
         key: String,
         /// Whether only some requests were considered.
         has_match: bool,
+        /// Other attributes that the log seems to have.
+        names: Vec<String>,
     },
 }
 
 fn matching(has_match: bool) -> &'static str {
     if has_match { " and matches" } else { "" }
+}
+
+fn other_keys(names: &[String]) -> String {
+    match names {
+        [] => "some that do".to_owned(),
+        names => format!("an attribute that the log has, such as {}", names.join(", ")),
+    }
 }
 
 impl LimitSearch {
@@ -155,7 +168,7 @@ impl LimitSearch {
     /// If the log cannot be read, or no request has the key.
     pub fn run(
         self,
-        inputs: Vec<LogInput>,
+        mut inputs: Vec<LogInput>,
         set_up: impl FnOnce(LogReader) -> LogReader,
         progress: &WorkProgress,
     ) -> Result<LimitSuggestion, SuggestError> {
@@ -165,6 +178,7 @@ impl LimitSearch {
             PolicySource::new("suggested policy", self.policy(AlgorithmKind::FixedWindow, &any))?;
         let plan = compile(&source)?;
         let reader = set_up(LogReader::new(plan.attributes()));
+        let names = inputs.first_mut().map(attribute_names).unwrap_or_default();
         let mut sampler = KeySampler::new();
         let summary = reader.read(inputs, progress, |request| {
             if let Some(subject) = plan.charges(request, Cost::ONE).subject(0) {
@@ -173,16 +187,18 @@ impl LimitSearch {
         })?;
         let (summary, timelines) = (summary.require_requests()?, sampler.into_timelines());
         if timelines.requests() == 0 {
-            return Err(self.no_requests_error(timelines.seen, summary.requests));
+            return Err(self.no_requests_error(timelines.seen, summary.requests, names));
         }
         Ok(self.search(&timelines, summary))
     }
 
     /// Why there are no requests to examine.
-    fn no_requests_error(&self, seen: u64, requests: u64) -> SuggestError {
+    fn no_requests_error(&self, seen: u64, requests: u64, names: Vec<String>) -> SuggestError {
         let key = self.key.join(" and ");
+        let names = names.into_iter().filter(|name| !self.key.contains(name)).collect();
+        let has_match = !self.matches.is_empty();
         match seen {
-            0 => SuggestError::NoRequests { requests, key, has_match: !self.matches.is_empty() },
+            0 => SuggestError::NoRequests { requests, key, has_match, names },
             seen => SuggestError::TooBusy { key, seen },
         }
     }

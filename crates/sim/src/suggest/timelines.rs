@@ -240,9 +240,9 @@ mod tests {
         let sampled = sampler.into_timelines();
         assert_eq!((sampled.requests(), sampled.seen), (0, 2_000));
         let search = crate::LimitSearch::new(vec!["ip".to_owned()], Span::from_secs(60));
-        let error = search.no_requests_error(sampled.seen, 3_000).to_string();
+        let error = search.no_requests_error(sampled.seen, 3_000, Vec::new()).to_string();
         assert!(error.starts_with("each key ip has more requests than can be examined"), "{error}");
-        let error = search.no_requests_error(0, 3_000).to_string();
+        let error = search.no_requests_error(0, 3_000, Vec::new()).to_string();
         assert!(error.starts_with("no request of 3000 has the key ip"), "{error}");
     }
 }

@@ -80,7 +80,7 @@ fn headers() -> Value {
     };
     json!({
         "RateLimit-Policy": header("string", "The tightest limit: `\"name\";q=quota;w=seconds`."),
-        "RateLimit": header("string", "The state of that limit: `\"name\";r=remaining;t=seconds`."),
+        "RateLimit": header("string", "The state of the tightest limit: `\"name\";r=remaining;t=seconds`."),
         "Retry-After": header("integer", "Seconds, rounded up. Absent if waiting does not help."),
     })
 }

@@ -25,6 +25,9 @@ pub(super) fn all(schemas: &mut OpenapiSchemas) -> Value {
 const FOREIGN: &str =
     "The request comes from a page of another site, or its Host is not a name of this server.";
 
+const UNKNOWN_POLICY: &str = "There is no such policy; `policies` lists those that exist, or the \
+    first of them if there are many.";
+
 fn check(schemas: &mut OpenapiSchemas) -> Value {
     json!({
         "operationId": "check",
@@ -38,7 +41,7 @@ fn check(schemas: &mut OpenapiSchemas) -> Value {
             "429": denied(schemas),
             "400": refused(schemas, "The body is invalid; `member` names the faulty member."),
             "403": refused(schemas, FOREIGN),
-            "404": refused(schemas, "There is no such policy; `policies` lists those that exist."),
+            "404": refused(schemas, UNKNOWN_POLICY),
             "408": refused(schemas, "The body did not arrive in time."),
             "413": refused(schemas, "The body is too large."),
         },
@@ -52,8 +55,8 @@ fn batch(schemas: &mut OpenapiSchemas) -> Value {
         "tags": ["decisions"],
         "summary": "Many checks in one request",
         "description": "Each check is decided on its own, in this order. The status is 200 \
-            whatever the decisions are: a denied check is not `allowed`, and the result of an invalid \
-            check is a problem.",
+            whatever the decisions are: a denied check has `allowed: false`, and the result of an \
+            invalid check is a problem.",
         "requestBody": body(&schemas.read::<BatchRequest<'_>>()),
         "responses": {
             "200": { "description": "The results, in the order of the checks.", "content": answer },
@@ -71,16 +74,19 @@ fn refund(schemas: &mut OpenapiSchemas) -> Value {
         "operationId": "refund",
         "tags": ["decisions"],
         "summary": "Gives back units that were taken and not used",
-        "description": "Off unless the server was started with --allow http:refund.",
+        "description": "Off unless the server was started with --allow refund or --allow http:refund.",
         "requestBody": body(&schemas.read::<RefundRequest<'_>>()),
         "responses": {
             "200": { "description": "The limits after the refund.", "content": answer },
             "400": refused(schemas, "The body is invalid; `member` names the faulty member."),
             "403": refused(schemas, "Refunds are off, or a page of another site sent the request."),
-            "404": refused(schemas, "There is no such policy; `policies` lists those that exist."),
+            "404": refused(schemas, UNKNOWN_POLICY),
             "408": refused(schemas, "The body did not arrive in time."),
             "413": refused(schemas, "The body is too large."),
-            "503": refused(schemas, "The store did not answer; maybe nothing was given back."),
+            "503": refused(
+                schemas,
+                "The store did not answer, so the units may not have been given back.",
+            ),
         },
     })
 }
@@ -124,7 +130,11 @@ fn described_by() -> Value {
         header("X-Forwarded-Method", "The method, as Traefik and Caddy send it."),
         header("X-Forwarded-Host", "The host."),
         header("X-Forwarded-Uri", "The path and the query."),
-        header("X-Forwarded-For", "The addresses on the way here; the proxy adds the last one."),
+        header(
+            "X-Forwarded-For",
+            "The client's address and those of the proxies on the way; the proxy that asks adds the \
+             last one.",
+        ),
     ])
 }
 

@@ -35,7 +35,11 @@ pub fn import(source: &PolicySource) -> Result<String, FileProblems> {
         FileFormat::Rlaas => rlaas::read(&root, &mut report).map(|file| translate_rlaas(&file)),
         FileFormat::Tidegate => {
             let theirs = "an envoyproxy/ratelimit, limitador or RLaaS file";
-            report.add(&root.at, format!("there is nothing to import here: expected {theirs}"));
+            let what = match root.get("policies").is_some() {
+                true => "this is a Tidegate file already",
+                false => "there is nothing to import here",
+            };
+            report.add(&root.at, format!("{what}: expected {theirs}"));
             None
         }
     });

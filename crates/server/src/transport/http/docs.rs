@@ -8,11 +8,15 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 
+use tidegate::Plan;
+
 use super::HttpResponse;
+use crate::example_request::examples;
 
 /// The file at a path; `None` if the path is not part of the documentation.
-pub(super) fn answer(path: &str) -> Option<HttpResponse> {
+pub(super) fn answer(path: &str, plan: &Plan) -> Option<HttpResponse> {
     let (kind, text) = match path {
+        "/docs/example.json" => ("application/json", examples(plan).into()),
         "/openapi.json" => ("application/json", OPENAPI.clone()),
         "/docs" => ("text/html; charset=utf-8", fixed(include_str!("docs/page.html"))),
         "/docs/page.css" => ("text/css; charset=utf-8", fixed(include_str!("docs/page.css"))),

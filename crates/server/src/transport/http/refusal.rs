@@ -47,7 +47,7 @@ impl HttpRefusal {
         let more = if policies.len() > MAX_LISTED { ", ..." } else { "" };
         policies.truncate(MAX_LISTED);
         let list = policies.join(", ");
-        let detail = format!("no policy {:?}: expected {list}{more}", brief(name));
+        let detail = format!("no policy is named {:?}: expected {list}{more}", brief(name));
         let member = Some("policy".to_owned());
         Self { member, policies: Some(policies), ..Self::new(StatusCode::NOT_FOUND, detail) }
     }
@@ -68,9 +68,13 @@ impl HttpRefusal {
 
     pub(crate) fn wrong_method(method: &Method, path: &str, allow: &str) -> Self {
         let method = brief(method.as_str());
+        let expected = match allow.rsplit_once(", ") {
+            Some((others, last)) => format!("{others} or {last}"),
+            None => allow.to_owned(),
+        };
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            format!("{method} does not work on {path}: expected {allow}"),
+            format!("{method} is not allowed on {path}: expected {expected}"),
         )
     }
 

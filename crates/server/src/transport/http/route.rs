@@ -6,7 +6,7 @@ use std::pin::pin;
 use http::header::{ALLOW, CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
-use tidegate::Store;
+use tidegate::{Plan, Store};
 
 use super::browser::{host, is_cross_site, is_trusted_host};
 use super::refusal::HttpRefusal;
@@ -115,8 +115,8 @@ async fn respond<S: Store>(
             // are still sending.
             drop(body::read(body, config).await);
             let (path, method, plan) = (head.uri.path(), &head.method, app.limiter().plan());
-            match allowed_methods(path) {
-                Some(allow) => answer_known_path(path, method, allow),
+            match allowed_methods(path, &plan) {
+                Some(allow) => answer_known_path(path, method, allow, &plan),
                 None if path == "/check" && plan.settings().is_rlaas() => match *method {
                     Method::GET => rlaas::answer(app, &plan, head.uri.query()).await,
                     _ => wrong_method(path, method, "GET"),
@@ -128,16 +128,21 @@ async fn respond<S: Store>(
 }
 
 /// The methods of a path, if the path exists. (`/v1/authz` accepts every method.)
-fn allowed_methods(path: &str) -> Option<&'static str> {
+fn allowed_methods(path: &str, plan: &Plan) -> Option<&'static str> {
     match path {
         "/v1/check" | "/v1/check/batch" | "/v1/refund" => Some("OPTIONS, POST"),
         "/" | "/healthz" | "/readyz" | "/metrics" => Some("GET, HEAD, OPTIONS"),
-        _ => docs::answer(path).map(|_| "GET, HEAD, OPTIONS"),
+        _ => docs::answer(path, plan).map(|_| "GET, HEAD, OPTIONS"),
     }
 }
 
 /// Answers `OPTIONS`, redirects `/`, serves the documentation, and refuses other methods.
-fn answer_known_path(path: &str, method: &Method, allow: &'static str) -> HttpResponse {
+fn answer_known_path(
+    path: &str,
+    method: &Method,
+    allow: &'static str,
+    plan: &Plan,
+) -> HttpResponse {
     match *method {
         Method::OPTIONS => {
             let mut response = HttpResponse::default();
@@ -152,7 +157,7 @@ fn answer_known_path(path: &str, method: &Method, allow: &'static str) -> HttpRe
             response
         }
         Method::GET | Method::HEAD => {
-            docs::answer(path).unwrap_or_else(|| wrong_method(path, method, allow))
+            docs::answer(path, plan).unwrap_or_else(|| wrong_method(path, method, allow))
         }
         _ => wrong_method(path, method, allow),
     }

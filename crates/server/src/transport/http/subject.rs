@@ -143,7 +143,7 @@ impl tidegate::Attributes for BodyAttributes<'_> {
     }
 }
 
-const NEITHER: &str = "the subject is missing: expected policy and key, or attributes";
+const NEITHER: &str = "nothing says who is asking: expected `policy` and `key`, or `attributes`";
 const BOTH: &str = "`attributes` and `key` are both present: expected one or the other";
-const NO_KEY: &str = "`key` is missing: expected a string beside `policy`, or attributes";
+const NO_KEY: &str = "`key` is missing: expected a string beside `policy`, or `attributes`";
 const NO_POLICY: &str = "`policy` is missing: expected a string beside `key`";

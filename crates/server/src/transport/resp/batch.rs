@@ -75,7 +75,10 @@ where
         };
         let words = command.words();
         commands += 1;
-        match (request::read(&words, &plan, session.is_authenticated()), &mut in_flight) {
+        let request = session
+            .refuse_transaction(&words)
+            .unwrap_or_else(|| request::read(&words, &plan, session.is_authenticated()));
+        match (request, &mut in_flight) {
             (RespRequest::Question(question), None) => {
                 let asked = (&words[..], question);
                 commands +=

@@ -24,6 +24,8 @@ pub(super) struct RespSession {
     /// The client's address, unless it uses a unix socket.
     address: Option<IpAddr>,
     wrong_passwords: u32,
+    /// Whether `MULTI` was refused, and neither `EXEC` nor `DISCARD` has followed.
+    in_transaction: bool,
     /// The last check: most clients repeat it for other keys.
     template: Option<RespCommandTemplate>,
 }
@@ -37,12 +39,40 @@ impl RespSession {
             has_password,
             address,
             wrong_passwords: 0,
+            in_transaction: false,
             template: None,
         }
     }
 
     pub(super) const fn is_authenticated(&self) -> bool {
         self.is_authenticated
+    }
+
+    /// The refusal of a command that begins, ends or is part of a transaction. A client may send the
+    /// whole transaction before it reads that `MULTI` was refused, so nothing in it may be charged.
+    pub(super) fn refuse_transaction<'p>(&mut self, words: &[&[u8]]) -> Option<RespRequest<'p>> {
+        let is = |name: &str| {
+            words.first().is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let refusal = match self.in_transaction {
+            false if is("MULTI") && self.is_authenticated => {
+                self.in_transaction = true;
+                NO_TRANSACTIONS
+            }
+            false if is("EXEC") => "ERR EXEC without MULTI",
+            false if is("DISCARD") => "ERR DISCARD without MULTI",
+            true if is("EXEC") || is("DISCARD") => {
+                self.in_transaction = false;
+                TRANSACTION_DISCARDED
+            }
+            true if is("RESET") || is("QUIT") => {
+                self.in_transaction = false;
+                return None;
+            }
+            true => IN_TRANSACTION,
+            false => return None,
+        };
+        Some(RespRequest::Refused(refusal.to_owned()))
     }
 
     /// Sets or removes the template for repeated commands.
@@ -295,6 +325,12 @@ fn config(arguments: &[&[u8]], replies: &mut RespReplies) {
     }
 }
 
+const NO_TRANSACTIONS: &str = "ERR transactions are not supported: expected a pipeline without MULTI \
+    and EXEC, such as pipeline(transaction=False) in redis-py";
+const IN_TRANSACTION: &str =
+    "ERR not executed, because MULTI was refused: expected EXEC or DISCARD";
+/// Redis's own text, which clients recognise: they then report the refusal of `MULTI`.
+const TRANSACTION_DISCARDED: &str = "EXECABORT Transaction discarded because of previous errors.";
 const NO_REFUNDS: &str = "NOPERM refunds are off: expected serve --allow resp:refund";
 const NO_RESETS: &str = "NOPERM resets are off: expected serve --allow resp:reset";
 const TOO_MANY: &str = "ERR too many wrong passwords from this address: expected a pause";

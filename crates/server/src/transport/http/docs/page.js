@@ -14,13 +14,20 @@ function classed(element, name) {
   return element;
 }
 
+/** A description, with the words in backticks as code. */
+function prose(text) {
+  return (text ?? '').split('`').map((part, index) => (index % 2 ? make('code', part) : part));
+}
+
 // --- Try it
 
-const EXAMPLES = {
-  '/v1/check': { policy: 'demo', key: 'alice', cost: 1 },
-  '/v1/check/batch': { checks: [{ policy: 'demo', key: 'alice' }, { policy: 'demo', key: 'bob' }] },
-  '/v1/refund': { policy: 'demo', key: 'alice', amount: 1 },
-};
+/** Bodies that a policy of this server applies to. */
+const examples = (check) => ({
+  '/v1/check': { ...check, cost: 1 },
+  '/v1/check/batch': { checks: [check, { ...check, cost: 2 }] },
+  '/v1/refund': { ...check, amount: 1 },
+});
+let EXAMPLES = examples({ policy: 'demo', key: 'alice' });
 const SHOWN = ['ratelimit-policy', 'ratelimit', 'retry-after', 'x-ratelimit-limit',
   'x-ratelimit-remaining', 'x-ratelimit-reset', 'content-type'];
 
@@ -95,7 +102,7 @@ function linkTo(schema) {
 function members(schema) {
   const rows = Object.entries(schema.properties ?? {}).map(([name, member]) => {
     const kind = make('i', ' ', linkTo(member));
-    const about = make('div', member.description ?? '');
+    const about = make('div', ...prose(member.description));
     return classed(make('div', make('div', make('b', name), kind), about), 'member');
   });
   if (rows.length) return rows;
@@ -105,20 +112,20 @@ function members(schema) {
 function answerOf(status, response) {
   const kind = make('i', ' ');
   for (const one of Object.values(response.content ?? {})) kind.append(linkTo(one.schema));
-  const about = make('div', response.description);
+  const about = make('div', ...prose(response.description));
   return classed(make('div', make('div', make('b', status), kind), about), 'member');
 }
 
 function operation(path, methods, one) {
   const inside = classed(make('div'), 'inside');
-  if (one.description) inside.append(make('p', one.description));
+  if (one.description) inside.append(make('p', ...prose(one.description)));
   for (const body of Object.values(one.requestBody?.content ?? {})) {
     inside.append(make('p', 'Body: ', make('code', linkTo(body.schema))));
   }
   if (one.parameters) {
     inside.append(make('h3', 'Parameters'));
     for (const field of one.parameters) {
-      const about = make('div', field.description ?? '');
+      const about = make('div', ...prose(field.description));
       inside.append(classed(make('div', make('div', make('b', field.name)), about), 'member'));
     }
   }
@@ -142,7 +149,7 @@ function show(spec) {
   });
   byId('paths').replaceChildren(...paths);
   const bodies = Object.entries(spec.components.schemas).map(([name, schema]) => {
-    const inside = classed(make('div', make('p', schema.description ?? '')), 'inside');
+    const inside = classed(make('div', make('p', ...prose(schema.description))), 'inside');
     inside.append(...members(schema));
     const details = make('details', make('summary', make('code', name)), inside);
     details.id = name;
@@ -164,7 +171,9 @@ function openLinked() {
 byId('path').addEventListener('change', showExample);
 byId('form').addEventListener('submit', send);
 addEventListener('hashchange', openLinked);
-showExample();
+fetch('/docs/example.json').then((response) => response.json()).then(({ check }) => {
+  EXAMPLES = examples(check);
+}).finally(showExample);
 fetch('/openapi.json').then((response) => response.json()).then(show, (error) => {
   byId('paths').textContent = `openapi.json could not be read: ${error}`;
 });

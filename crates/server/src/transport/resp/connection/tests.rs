@@ -55,6 +55,24 @@ fn connect() -> (DuplexStream, watch::Sender<bool>) {
     (client, open)
 }
 
+#[tokio::test]
+async fn a_transaction_is_refused_and_nothing_in_it_is_charged() {
+    let (mut client, _open) = connect();
+    let commands: &[u8] = b"RL.CHECK demo a\r\nMULTI\r\nRL.CHECK demo a\r\nCL.THROTTLE a 1 1 1\r\n\
+        PING\r\nEXEC\r\nRL.PEEK demo a\r\nEXEC\r\nMULTI\r\nRL.CHECK demo a\r\nRESET\r\nRL.PEEK demo a\r\n\
+        MULTI\r\nDISCARD\r\nDISCARD\r\nQUIT\r\n";
+    client.write_all(commands).await.unwrap();
+    let mut said = String::new();
+    client.read_to_string(&mut said).await.unwrap();
+    let allowed = said.matches(":10\r\n:9\r\n").count();
+    assert_eq!(allowed, 3, "only the first check took a unit: {said}");
+    assert_eq!(said.matches("-ERR transactions are not supported: expected").count(), 3, "{said}");
+    assert_eq!(said.matches("-ERR not executed, because MULTI was refused").count(), 4, "{said}");
+    assert_eq!(said.matches("-EXECABORT ").count(), 2, "{said}");
+    assert_eq!(said.matches("-ERR EXEC without MULTI").count(), 1, "{said}");
+    assert_eq!(said.matches("-ERR DISCARD without MULTI").count(), 1, "{said}");
+}
+
 const PONG: &[u8; 7] = b"+PONG\r\n";
 
 #[tokio::test(start_paused = true)]
