@@ -60,6 +60,19 @@ impl<S: Store> LimiterBuilder<S> {
     }
 
     /// Adds a limit: a quota string, a [`Quota`] or a [`Limit`]. All limits must pass.
+    ///
+    /// Several limits are charged together or not at all: a request that one of them denies takes nothing from
+    /// the others.
+    ///
+    /// ```
+    /// use tidegate::{AlgorithmKind, Limit, Limiter, Quota};
+    ///
+    /// let quota: Quota = "1000/hour".parse()?;
+    /// let exact = Limit::new(AlgorithmKind::SlidingLog, &"5/second".parse()?)?;
+    /// let limiter = Limiter::builder().limit("100/minute").limit(quota).limit(exact).build()?;
+    /// assert_eq!(limiter.policy().rules().len(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn limit(mut self, limit: impl Into<LimitSpec>) -> Self {
         self.limits.push(limit.into());
         self
@@ -73,21 +86,51 @@ impl<S: Store> LimiterBuilder<S> {
 
     /// The algorithm of limits given as quotas. Defaults to a token bucket for a quota with a
     /// burst, and a sliding window for any other.
+    ///
+    /// It does not change a [`Limit`], which has its own. [`AlgorithmKind`] lists the algorithms, and the guide
+    /// compares them.
     pub fn algorithm(self, algorithm: AlgorithmKind) -> Self {
         Self { algorithm: Some(algorithm), ..self }
     }
 
     /// Observes without limiting: the limiter gives verdicts, but every request passes.
+    ///
+    /// Use it to try a limit on real traffic: log the decisions whose verdicts deny, and enforce the limit when
+    /// you like what you see.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// let limiter = Limiter::builder().limit("1/day").shadow().build()?;
+    /// assert!(limiter.check_now("alice").is_allowed());
+    /// let decision = limiter.check_now("alice");
+    /// assert!(decision.is_allowed() && !decision.verdicts()[0].allowed);
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn shadow(self) -> Self {
         Self { shadow: true, ..self }
     }
 
     /// Lets each key's windows begin at their own time, so that not all keys reset at the same moment.
+    ///
+    /// Without it, all windows of a limit begin together, at multiples of the window since the epoch, and callers
+    /// that wait for the next window come back together. When a key's windows begin follows from the key and
+    /// stays the same.
     pub fn stagger(self) -> Self {
         Self { stagger: true, ..self }
     }
 
     /// What to do if the store does not answer. Defaults to [`OnStoreError::Local`].
+    ///
+    /// It only matters for remote stores: a store in this process always answers.
+    ///
+    /// ```
+    /// use tidegate::{Limiter, OnStoreError};
+    ///
+    /// // Rather no password reset than an unlimited number of them.
+    /// let limiter = Limiter::builder().limit("5/hour").on_store_error(OnStoreError::Closed).build()?;
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         Self { on_store_error, ..self }
     }
@@ -109,11 +152,23 @@ impl<S: Store> LimiterBuilder<S> {
     }
 
     /// The longest wait and the longest queue of [`Limiter::until_ready`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Limiter, WaitLimits};
+    ///
+    /// let patience = WaitLimits { max_wait: Duration::from_secs(2), max_queue: 10 };
+    /// let limiter = Limiter::builder().limit("10/second").wait_limits(patience).build()?;
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn wait_limits(self, wait_limits: WaitLimits) -> Self {
         Self { wait_limits, ..self }
     }
 
     /// Keeps the counters elsewhere. Defaults to a [`MemoryStore`].
+    ///
+    /// A store in an `Arc` is a store too, so several limiters can share one. With the feature `redis`,
+    /// `RedisStore` keeps the counters where all instances of a program find them.
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T> {
         LimiterBuilder {
             name: self.name,
@@ -130,6 +185,11 @@ impl<S: Store> LimiterBuilder<S> {
     }
 
     /// Builds the limiter, or reports everything that is wrong.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]: all invalid limits at once, a lease that is too large, or a policy that makes no sense, such
+    /// as one without limits. A limiter that was built cannot fail later.
     pub fn build(self) -> Result<Limiter<S>, BuildError> {
         let (mut limits, mut wrong) = (Vec::new(), Vec::new());
         for spec in self.limits {
@@ -172,6 +232,8 @@ impl<S: Store> LimiterBuilder<S> {
 }
 
 /// A limit as the builder accepts it.
+///
+/// Usually you need not name it: text, a [`Quota`] and a [`Limit`] convert into it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LimitSpec {
@@ -219,6 +281,8 @@ impl From<Limit> for LimitSpec {
 }
 
 /// Why a limiter cannot be built.
+///
+/// Its text is for the person who wrote the limits: it shows each value and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -21,6 +21,9 @@ pub struct Histogram {
 }
 
 /// The counts of a [`Histogram`] at one moment.
+///
+/// Two snapshots of one histogram can be subtracted: [`since`](Self::since) has what was counted between
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
     /// The number of durations in each bucket: up to its bound in [`Histogram::BOUNDS`] and above the
@@ -91,6 +94,17 @@ impl HistogramSnapshot {
 
     /// The upper bound of the bucket that holds this percentile; twice the last bound if it lies above
     /// all bounds. `None` if nothing was counted.
+    ///
+    /// ```
+    /// use tidegate::Histogram;
+    ///
+    /// let histogram = Histogram::new();
+    /// assert_eq!(histogram.snapshot().quantile_nanos(99), None);
+    /// histogram.record_many(400, 98);
+    /// histogram.record_many(9_000_000, 2);
+    /// assert_eq!(histogram.snapshot().quantile_nanos(50), Some(500));
+    /// assert_eq!(histogram.snapshot().quantile_nanos(99), Some(10_000_000));
+    /// ```
     pub fn quantile_nanos(&self, percent: u64) -> Option<u64> {
         let count = self.count();
         let wanted = count.saturating_mul(percent.min(100)).div_ceil(100).max(1);

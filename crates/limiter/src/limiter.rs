@@ -59,11 +59,46 @@ impl<S: Store> Limiter<S> {
     }
 
     /// May `key` do something that costs one unit? Takes the unit if it may.
+    ///
+    /// A key is text, a number, an address, or a tuple of these; see [`Key`]. It is hashed at once, so its length
+    /// does not matter to the store.
+    ///
+    /// The decision is always there: if the store does not answer in time, the limiter's
+    /// [`OnStoreError`] decides. Dropping the future before it is ready may or may not take the unit.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tidegate::BuildError> {
+    /// let limiter = Limiter::builder().limit("1/hour").build()?;
+    /// assert!(limiter.check("alice").await.is_allowed());
+    /// assert!(!limiter.check("alice").await.is_allowed());
+    /// assert!(limiter.check(&("tenant", 7)).await.is_allowed()); // another key
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn check<K: Key + Sync + ?Sized>(&self, key: &K) -> impl Future<Output = Decision> + Send {
         self.check_n(key, Cost::ONE)
     }
 
     /// May `key` do something that costs this much? Takes all of it, or nothing.
+    ///
+    /// A cost that is more than a limit holds never passes, however long the caller waits:
+    /// [`retry_after`](Decision::retry_after) is `None` then.
+    ///
+    /// ```
+    /// use tidegate::{Cost, DecisionReason, Limiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = Limiter::builder().limit("10/minute").build()?;
+    /// let decision = limiter.check_n("alice", Cost::new(11)?).await;
+    /// assert_eq!(decision.reason(), DecisionReason::CostExceedsLimit);
+    /// assert_eq!(decision.retry_after(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn check_n<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
         let mut name = String::new();
         let charges = self.charges(key, cost, &mut name);
@@ -134,6 +169,19 @@ impl<S: Store> Limiter<S> {
     /// How much does `key` have left? Takes nothing, so it is allowed even when nothing is left: look
     /// at [`remaining`](Decision::remaining). ([`PlanLimiter::peek`](crate::PlanLimiter::peek) reports
     /// whether the smallest cost would pass.)
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tidegate::BuildError> {
+    /// let limiter = Limiter::builder().limit("3/hour").build()?;
+    /// let _ = limiter.check("alice").await;
+    /// assert_eq!(limiter.peek("alice").await.remaining(), Some(2));
+    /// assert_eq!(limiter.peek("alice").await.remaining(), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn peek<K: Key + Sync + ?Sized>(&self, key: &K) -> Decision {
         self.check_n(key, Cost::PEEK).await
     }
@@ -144,6 +192,20 @@ impl<S: Store> Limiter<S> {
     ///
     /// Fails if the store does not answer. Then nothing is given back: the limit stays too strict, not
     /// too lenient.
+    ///
+    /// ```
+    /// use tidegate::{Cost, Limiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = Limiter::builder().limit("100/minute").build()?;
+    /// // Take the most that the answer can cost, and give back what it did not.
+    /// assert!(limiter.check_n("alice", Cost::new(50)?).await.is_allowed());
+    /// limiter.refund("alice", Cost::new(20)?).await?;
+    /// assert_eq!(limiter.peek("alice").await.remaining(), Some(70));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn refund<K: Key + Sync + ?Sized>(
         &self,
         key: &K,
@@ -201,6 +263,8 @@ impl<S: Store> Limiter<S> {
     }
 
     /// The latest problem with a remote store, as seen by decisions.
+    ///
+    /// `None` for a store in this process, and while the store answers. The text is for operators.
     pub fn store_problem(&self) -> Option<String> {
         self.decider.store_problem()
     }
@@ -220,6 +284,17 @@ impl<S: Store> Limiter<S> {
 
 impl<S: LocalStore> Limiter<S> {
     /// [`check`](Limiter::check) without `await`: the store is in this process.
+    ///
+    /// Takes a fraction of a microsecond, allocates nothing for a known key, and works outside of any runtime.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// let limiter = Limiter::builder().limit("1/hour").build()?;
+    /// assert!(limiter.check_now("alice").is_allowed());
+    /// assert!(!limiter.check_now("alice").is_allowed());
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     #[inline(always)]
     pub fn check_now<K: Key + ?Sized>(&self, key: &K) -> Decision {
         self.check_n_now(key, Cost::ONE)
@@ -247,6 +322,16 @@ impl<S: LocalStore> Limiter<S> {
     }
 
     /// [`reset`](Limiter::reset) without `await`.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// let limiter = Limiter::builder().limit("1/hour").build()?;
+    /// assert!(limiter.check_now("alice").is_allowed());
+    /// limiter.reset_now("alice");
+    /// assert!(limiter.check_now("alice").is_allowed());
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn reset_now<K: Key + ?Sized>(&self, key: &K) {
         for charge in &self.policy.charges(key, Cost::ONE) {
             self.decider.store().reset_now(charge);

@@ -15,6 +15,16 @@ pub(crate) struct StoreVitals {
 }
 
 /// The health of a store since the start.
+///
+/// The counts are this limiter's: another limiter on the same store has its own.
+///
+/// ```
+/// use tidegate::Limiter;
+///
+/// let report = Limiter::builder().limit("1/s").build()?.store_report();
+/// assert!(report.is_available && !report.is_remote);
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreReport {

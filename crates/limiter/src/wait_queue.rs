@@ -41,6 +41,23 @@ impl Default for WaitLimits {
 }
 
 /// Why a caller that waited was not admitted.
+///
+/// Nothing was taken in any of these cases.
+///
+/// ```
+/// use tidegate::{Cost, Limiter, WaitError};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limiter = Limiter::builder().limit("1/day").build()?;
+/// limiter.until_ready("alice").await?;
+/// // A day is longer than the thirty seconds that a caller waits by default.
+/// assert!(matches!(limiter.until_ready("alice").await, Err(WaitError::Later(_))));
+/// let never = limiter.until_ready_n("alice", Cost::new(2)?).await;
+/// assert!(matches!(never, Err(WaitError::Never(_))));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {

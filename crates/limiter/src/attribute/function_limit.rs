@@ -1,4 +1,7 @@
 //! The limit of one function with `#[rate_limit]`.
+//!
+//! The macro writes a static of this type into the function, so that the limiter is made at the first call and
+//! lives as long as the program.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,7 @@
 //! The store that all functions with `#[rate_limit]` share in this process.
+//!
+//! The store is chosen once for the whole process, before the first limited function runs: a limiter that
+//! moved to another store would lose its counts.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,7 @@
 //! Decisions without the store: from cached denials, and from leases that are taken in advance.
+//!
+//! Such decisions need no store. They are exact all the same: a denial is only repeated while the store itself
+//! would repeat it, and a lease only spends what the store has already counted.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Span, Timestamp, Verdict};

@@ -1,4 +1,8 @@
 //! Decides about charges: by the store, by the caches that spare it, or by its local fallback.
+//!
+//! The order matters: what can be answered without the store comes first (a limit that can never pass, a
+//! remembered denial, a lease), then the store is asked, and if it fails, each policy's behaviour without
+//! the store decides. Whoever adds a shortcut adds it here, and nowhere else.
 
 mod cached_decisions;
 mod feasibility;

@@ -120,17 +120,34 @@ impl Decision {
     }
 
     /// The capacity of the tightest limit.
+    ///
+    /// For a token bucket, that is its burst. `None` if no enforced limit applied.
     pub fn limit(&self) -> Option<u64> {
         self.tightest().map(|verdict| verdict.limit)
     }
 
     /// What is left of the tightest limit.
+    ///
+    /// It is the largest cost that would pass now. `None` if no enforced limit applied.
     pub fn remaining(&self) -> Option<u64> {
         self.tightest().map(|verdict| verdict.remaining)
     }
 
     /// When to try again: exact, unless another request takes the units first. `None` if the request
     /// was allowed, and if it never will be.
+    ///
+    /// ```
+    /// use tidegate::{Limiter, ManualClock, MemoryStore};
+    ///
+    /// let clock = ManualClock::default();
+    /// let store = MemoryStore::builder().clock(clock.clone()).build();
+    /// let limiter = Limiter::builder().limit("3/minute").store(store).build()?;
+    /// while limiter.check_now("alice").is_allowed() {}
+    /// let wait = limiter.check_now("alice").retry_after().unwrap();
+    /// clock.advance(wait);
+    /// assert!(limiter.check_now("alice").is_allowed());
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn retry_after(&self) -> Option<Span> {
         if self.allowed {
             return self.retry_after;
@@ -163,6 +180,9 @@ impl Decision {
     }
 
     /// Each limit's verdict, in the order of the policy's rules, shadows included.
+    ///
+    /// It is empty where nothing was counted: no policy applied, or the store did not answer and the policy fails
+    /// open or closed.
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
     }
@@ -214,6 +234,18 @@ const fn bit(index: usize) -> u32 {
 }
 
 /// Why a decision turned out as it did.
+///
+/// It is for logs, metrics and messages. Whether the request may happen is [`Decision::is_allowed`].
+///
+/// ```
+/// use tidegate::{DecisionReason, Limiter};
+///
+/// let limiter = Limiter::builder().limit("1/day").build()?;
+/// let reasons = [(); 2].map(|()| limiter.check_now("alice").reason());
+/// assert_eq!(reasons, [DecisionReason::WithinLimit, DecisionReason::LimitExceeded]);
+/// assert_eq!(reasons[1].to_string(), "limit_exceeded");
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecisionReason {
@@ -252,6 +284,9 @@ impl fmt::Display for DecisionReason {
 }
 
 /// Where a decision comes from.
+///
+/// With a store in this process it is always `Store` or `None`. With a remote store, watch the share of
+/// `Fallback`: those are decisions that instances made on their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecisionSource {

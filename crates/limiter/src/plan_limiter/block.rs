@@ -1,4 +1,7 @@
 //! `block_for`: a caller that a policy denies stays blocked for a while.
+//!
+//! A block is a counter like any other, with a limit of its own, so that all instances of a store see it and it
+//! ends by the store's clock.
 
 use smallvec::SmallVec;
 use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};

@@ -49,11 +49,50 @@ impl<S: Store> PlanLimiter<S> {
     /// Compiles a configuration file, or reports everything that is wrong with it. Keys become
     /// fingerprints the way the store needs them: private to this process, or the same in all
     /// processes that share the store.
+    ///
+    /// # Errors
+    ///
+    /// [`FileProblems`]: every problem of the file, with its line, its column and what was expected.
+    ///
+    /// ```
+    /// use tidegate::config::PolicySource;
+    /// use tidegate::{MemoryStore, PlanLimiter};
+    ///
+    /// let text = "policies: [{ name: api, key: [user], limits: [many/hour] }]";
+    /// let source = PolicySource::new("limits.yaml", text)?;
+    /// let problems = PlanLimiter::load(&source, MemoryStore::new()).unwrap_err();
+    /// assert!(problems.to_string().contains("limits.yaml:1:"));
+    /// # Ok::<(), tidegate::config::FileProblems>(())
+    /// ```
     pub fn load(source: &Text, store: S) -> Result<Self, FileProblems> {
         Ok(Self::new(Plan::compile_with(hasher_of(&store), source)?, store))
     }
 
     /// [`load`](Self::load) for a limiter in use: decides by this text from now on, if it is valid.
+    ///
+    /// # Errors
+    ///
+    /// [`FileProblems`] if the text is invalid. The old plan stays in use then.
+    ///
+    /// ```
+    /// use tidegate::config::PolicySource;
+    /// use tidegate::{Cost, MemoryStore, PlanLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tidegate::config::FileProblems> {
+    /// let file = |limit: &str| {
+    ///     let text = format!("policies: [{{ name: api, key: [user], limits: [{limit}] }}]");
+    ///     PolicySource::new("limits.yaml", text)
+    /// };
+    /// let limiter = PlanLimiter::load(&file("1/hour")?, MemoryStore::new())?;
+    /// let request = [("user", "42")];
+    /// assert!(limiter.check(&request, Cost::ONE).await.is_allowed());
+    /// limiter.reload(&file("3/hour")?)?;
+    /// // What was taken under the old limit counts under the new one.
+    /// assert_eq!(limiter.check(&request, Cost::ONE).await.remaining(), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reload(&self, source: &Text) -> Result<(), FileProblems> {
         self.replace(Plan::compile_with(hasher_of(self.decider.store()), source)?);
         Ok(())
@@ -86,6 +125,9 @@ impl<S: Store> PlanLimiter<S> {
 
     /// Sets how many instances share the limits and the number of this one, counted from zero. The parts
     /// of instances with different numbers add up to the limit.
+    ///
+    /// A server calls it whenever it learns of another instance, or that one is gone. It takes effect with the
+    /// next decision without the store.
     pub fn set_share(&self, nodes: u32, number: u32) {
         self.decider.set_share(nodes, number);
     }
@@ -104,6 +146,8 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     /// Decides by another plan from now on. Counters stay: a changed limit finds its count.
+    ///
+    /// Decisions that are being made keep the plan that they began with. The swap takes no lock.
     pub fn replace(&self, plan: Plan) {
         set_deadline(self.decider.store(), &plan);
         self.plan.store(Arc::new(plan.naming_keys(self.decider.store().names_keys())));
@@ -133,6 +177,9 @@ impl<S: Store> PlanLimiter<S> {
     }
 
     /// May this request happen? Decides by all policies that apply to it.
+    ///
+    /// A request is a list of attributes; see [`Attributes`]. Policies that lack an attribute of their key do not
+    /// apply. If none applies, the request passes, with the source [`DecisionSource::None`].
     pub async fn check<A>(&self, request: &A, cost: Cost) -> Decision
     where
         A: Attributes + Sync + ?Sized,

@@ -25,6 +25,12 @@ impl<S: Store> PlanLimiter<S> {
     /// Undoes a decision: the units go back to where they were taken from (the store, or its local
     /// fallback), and a shadow limit that had no room gets nothing. `request` has the charges that were
     /// decided about, at the cost to give back.
+    ///
+    /// Use it for a request that was admitted and then did not happen.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store does not answer: the first of them, after all charges were tried.
     pub async fn undo(
         &self,
         request: &RequestCharges<'_>,
