@@ -10,6 +10,24 @@ use crate::link::LinkDestination;
 use crate::{KeyFormat, KeyFormatError, RedisConfig, RedisStore};
 
 /// Builds a [`RedisStore`].
+///
+/// Nothing here fails or connects, except for a key format that a Cluster could not use.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_store_redis::{RedisConfig, RedisStore};
+///
+/// let config: RedisConfig = "redis+cluster://10.0.0.1,10.0.0.2".parse()?;
+/// let store = RedisStore::builder(config)
+///     .prefix("shop:")
+///     .secret("the same in all instances")
+///     .deadline(Duration::from_millis(25))
+///     .build();
+/// assert!(store.is_available()); // until Redis fails to answer
+/// # Ok::<(), tidegate_store_redis::RedisUrlError>(())
+/// ```
+///
+/// The stores of one builder, and of its clones, share what they learn about their Sentinels.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RedisStoreBuilder {
@@ -72,6 +90,9 @@ impl RedisStoreBuilder {
 
     /// The deployment's secret. All its instances must have the same one, or they will not find
     /// each other's counters. Without the secret, nobody can tell which client a key belongs to.
+    ///
+    /// Keys are hashed under it, so that names in Redis reveal nothing. Changing it makes all counters start
+    /// anew: the old ones are not found, and expire.
     pub fn secret(self, secret: &str) -> Self {
         Self { secret: secret_of(secret), ..self }
     }
@@ -80,11 +101,20 @@ impl RedisStoreBuilder {
     ///
     /// If the policies come from a file, the longest deadline of any policy replaces this one: see
     /// [`Store::set_deadline`](tidegate_store::Store::set_deadline).
+    ///
+    /// A decision that Redis has not made by then is an error of kind
+    /// [`Timeout`](tidegate_store::StoreErrorKind::Timeout), and the limiter decides without the store. Choose
+    /// it well above the round trip: `RedisStore` reports a typical one
+    /// ([`Store::round_trip`](tidegate_store::Store::round_trip)). Defaults to
+    /// [`DEFAULT_DEADLINE`](Self::DEFAULT_DEADLINE).
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
     /// How many requests may wait for Redis at a time. Requests beyond that fail immediately.
+    ///
+    /// They fail with an error of kind [`Overloaded`](tidegate_store::StoreErrorKind::Overloaded), and took
+    /// nothing. Defaults to 10,000.
     pub fn max_waiting(self, max_waiting: usize) -> Self {
         Self { max_waiting, ..self }
     }
@@ -96,6 +126,9 @@ impl RedisStoreBuilder {
     }
 
     /// Builds the store. Does not connect yet.
+    ///
+    /// The first request connects, on the runtime that it runs on. A Redis that cannot be reached is an error
+    /// of that request, not of this method.
     pub fn build(self) -> RedisStore {
         RedisStore::new(self)
     }

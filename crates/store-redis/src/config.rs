@@ -51,6 +51,9 @@ impl RedisConfig {
     }
 
     /// The time limit for connecting, from the name lookup to the login. Defaults to 250 ms.
+    ///
+    /// It is usually longer than a decision's deadline. A decision does not wait for it: it fails at its own
+    /// deadline, and the connection that is being made serves the next one.
     pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
         Self { connect_timeout, ..self }
     }
@@ -63,6 +66,18 @@ impl RedisConfig {
     }
 
     /// Logs in with this password in place of the URL's.
+    ///
+    /// Unlike a password in the URL, it needs no percent-encoding.
+    ///
+    /// ```
+    /// use tidegate_store_redis::RedisConfig;
+    ///
+    /// let config: RedisConfig = "redis://limiter@cache.internal".parse()?;
+    /// let config = config.password("p@ss/word");
+    /// assert!(config.has_password());
+    /// assert!(!config.to_string().contains("p@ss"));
+    /// # Ok::<(), tidegate_store_redis::RedisUrlError>(())
+    /// ```
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.url.login.password = Some(password.into());
         self
@@ -81,6 +96,9 @@ impl RedisConfig {
 
     /// Trusts the certificates in this PEM file instead of the system's. The file is read again for
     /// each connection.
+    ///
+    /// It only matters with TLS (`rediss://`, `rediss+sentinel://` and so on). A file that cannot be read is an
+    /// error of the connection, and of the requests that wait for it.
     pub fn ca_file(self, path: impl Into<PathBuf>) -> Self {
         Self { ca_file: Some(path.into()), ..self }
     }

@@ -25,6 +25,26 @@ use crate::{RedisConfig, RedisStoreBuilder, shared_settings};
 ///
 /// Building the store does not connect, and nothing ever waits longer than the deadline: a Redis
 /// that is down or hangs is an error, and the policy decides what follows.
+///
+/// ```no_run
+/// use tidegate::{Limiter, RedisConfig, RedisStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config: RedisConfig = "redis://127.0.0.1:6379".parse()?;
+/// let store = RedisStore::builder(config).secret("of this deployment").build();
+/// let limiter = Limiter::builder().name("api").limit("100/minute").store(store).build()?;
+/// let decision = limiter.check("alice").await;
+/// println!("{} by the {}", decision.is_allowed(), decision.source());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cost
+///
+/// A decision takes one round trip, which it shares with the decisions that are made at the same time. A
+/// counter is one key, which expires when it stops mattering. After some failures in a row, requests fail at
+/// once until a probe finds Redis again, so that an outage takes neither time nor memory.
 #[derive(Debug)]
 pub struct RedisStore {
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -137,6 +157,8 @@ impl RedisStore {
 
     /// The name of a charge's key in Redis. If a [`KeyFormat`](crate::KeyFormat) has a key for each
     /// window, a `*` stands for the window.
+    ///
+    /// For operators who want to look at a counter. A name in our own format is not text.
     pub fn key_name(&self, charge: &Charge<'_>) -> Vec<u8> {
         self.naming.key_name(charge).as_bytes().to_vec()
     }

@@ -44,6 +44,13 @@ pub(crate) struct RedisLogin {
 }
 
 /// A URL that cannot be used, and why. It shows the URL without its passwords.
+///
+/// ```
+/// use tidegate_store_redis::RedisConfig;
+///
+/// let error = "redis://:secret@host:99999".parse::<RedisConfig>().unwrap_err();
+/// assert!(!error.to_string().contains("secret"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{url:?}: {problem}")]
 pub struct RedisUrlError {
