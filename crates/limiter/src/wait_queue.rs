@@ -42,7 +42,7 @@ impl Default for WaitLimits {
 
 /// Why a caller that waited was not admitted.
 ///
-/// Nothing was taken in any of these cases.
+/// In none of these cases may the caller go ahead.
 ///
 /// ```
 /// use tidegate::{Cost, Limiter, WaitError};

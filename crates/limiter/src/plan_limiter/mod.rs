@@ -178,8 +178,8 @@ impl<S: Store> PlanLimiter<S> {
 
     /// May this request happen? Decides by all policies that apply to it.
     ///
-    /// A request is a list of attributes; see [`Attributes`]. Policies that lack an attribute of their key do not
-    /// apply. If none applies, the request passes, with the source [`DecisionSource::None`].
+    /// A request is a list of attributes; see [`Attributes`]. A policy does not apply to a request that lacks an
+    /// attribute of its key. If none applies, the request passes, with the source [`DecisionSource::None`].
     pub async fn check<A>(&self, request: &A, cost: Cost) -> Decision
     where
         A: Attributes + Sync + ?Sized,
