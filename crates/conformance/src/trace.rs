@@ -80,7 +80,7 @@ pub fn limits() -> impl Strategy<Value = Limit> {
 pub fn quotas_of(kind: AlgorithmKind, window: Span) -> impl Strategy<Value = Limit> {
     (1..12_u64, prop::option::of(1..20_u64)).prop_map(move |(limit, burst)| {
         let mut quota = Quota::new(limit, window).unwrap();
-        if let (AlgorithmKind::TokenBucket, Some(burst)) = (kind, burst) {
+        if let (true, Some(burst)) = (kind.takes_burst(), burst) {
             quota = quota.with_burst(burst).unwrap();
         }
         Limit::new(kind, &quota).unwrap()

@@ -154,8 +154,7 @@ fn random_vector(kind: AlgorithmKind, random: &mut Random) -> Vector {
     let window_us =
         *random.pick(&[1_000, 333_333, 1_000_000, 7_000_000, 60_000_000, 86_400_000_000]);
     let limit = *random.pick(&[1, 2, 3, 5, 7, 10, 100, 1_000]);
-    let burst = (kind == AlgorithmKind::TokenBucket && random.below(2) == 0)
-        .then(|| 1 + random.below(2 * limit));
+    let burst = (kind.takes_burst() && random.below(2) == 0).then(|| 1 + random.below(2 * limit));
     let capacity = burst.unwrap_or(limit);
     let mut at_us = *random.pick(&[0, 59_000_000, 1_763_000_000_000_000, 1_763_000_000_123_457]);
     let steps = (0..STEPS).map(|_| {

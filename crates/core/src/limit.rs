@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::algorithm::{self, Algorithm};
+use crate::algorithm::{self, AdmissionBound, Algorithm};
 use crate::{CalendarPeriod, Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
 macro_rules! limits {
@@ -30,6 +30,32 @@ macro_rules! limits {
             /// The name in configuration and in answers.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$Name => $name),* }
+            }
+
+            /// What it does, in one line; see [`Algorithm::SUMMARY`].
+            pub const fn summary(self) -> &'static str {
+                match self { $(Self::$Name => <algorithm::$Name as Algorithm>::SUMMARY),* }
+            }
+
+            /// Its letter in the names of keys; see [`Algorithm::LETTER`].
+            pub const fn letter(self) -> u8 {
+                match self { $(Self::$Name => <algorithm::$Name as Algorithm>::LETTER),* }
+            }
+
+            /// Whether a quota may have a burst; see [`Algorithm::TAKES_BURST`].
+            pub const fn takes_burst(self) -> bool {
+                match self { $(Self::$Name => <algorithm::$Name as Algorithm>::TAKES_BURST),* }
+            }
+
+            /// Whether it only estimates; see [`Algorithm::ESTIMATES`].
+            pub const fn estimates(self) -> bool {
+                match self { $(Self::$Name => <algorithm::$Name as Algorithm>::ESTIMATES),* }
+            }
+
+            /// Whether a verdict can follow from one for another cost; see
+            /// [`Algorithm::KNOWS_OTHER_COSTS`].
+            pub const fn knows_other_costs(self) -> bool {
+                match self { $(Self::$Name => <algorithm::$Name as Algorithm>::KNOWS_OTHER_COSTS),* }
             }
         }
 
@@ -88,6 +114,70 @@ macro_rules! limits {
             #[inline]
             pub fn counts_denied(&self) -> bool {
                 match self { $(Self::$Name(algorithm) => Algorithm::counts_denied(algorithm)),* }
+            }
+
+            /// The same limit with another quota: the algorithm and its options stay. A calendar keeps
+            /// its own window.
+            ///
+            /// ```
+            /// use tidegate_core::algorithm::FixedWindow;
+            /// use tidegate_core::{CalendarPeriod, Limit};
+            ///
+            /// let limit = Limit::from(FixedWindow::by_calendar(100, CalendarPeriod::Month)?);
+            /// let half = limit.with_quota(&"50/day".parse()?)?;
+            /// assert_eq!((half.capacity(), half.calendar()), (50, Some(CalendarPeriod::Month)));
+            /// # Ok::<(), tidegate_core::QuotaError>(())
+            /// ```
+            pub fn with_quota(&self, quota: &Quota) -> Result<Self, QuotaError> {
+                match self { $(Self::$Name(algorithm) => algorithm.with_quota(quota).map(Self::$Name)),* }
+            }
+
+            /// The calendar it follows, if any.
+            pub fn calendar(&self) -> Option<CalendarPeriod> {
+                match self { $(Self::$Name(algorithm) => Algorithm::calendar(algorithm)),* }
+            }
+
+            /// The most that passes in any span; see [`Algorithm::bound`].
+            pub fn bound(&self) -> AdmissionBound {
+                match self { $(Self::$Name(algorithm) => algorithm.bound()),* }
+            }
+
+            /// The most that passes in any window; see [`Algorithm::most_in_a_window`].
+            pub fn most_in_a_window(&self) -> u64 {
+                match self { $(Self::$Name(algorithm) => algorithm.most_in_a_window()),* }
+            }
+
+            /// What else people should know; see [`Algorithm::remark`].
+            pub fn remark(&self) -> Option<String> {
+                match self { $(Self::$Name(algorithm) => algorithm.remark()),* }
+            }
+
+            /// A denial of `before`, as it would be for `cost`; see [`Algorithm::at_another_cost`].
+            pub fn at_another_cost(
+                &self,
+                verdict: Verdict,
+                before: Cost,
+                cost: Cost,
+            ) -> Option<Verdict> {
+                match self {
+                    $(Self::$Name(algorithm) => algorithm.at_another_cost(verdict, before, cost)),*
+                }
+            }
+
+            /// How long a cost has to wait, by a peek; see [`Algorithm::wait_after_peek`].
+            pub fn wait_after_peek(&self, peeked: &Verdict, cost: Cost) -> Span {
+                match self { $(Self::$Name(algorithm) => algorithm.wait_after_peek(peeked, cost)),* }
+            }
+
+            /// How many units still count; see [`Algorithm::used_until`].
+            pub fn used_until(&self, used: u64, left: Span) -> u64 {
+                match self { $(Self::$Name(algorithm) => algorithm.used_until(used, left)),* }
+            }
+
+            /// The time that the remaining units are for; see [`Algorithm::effective_window`].
+            #[inline]
+            pub fn effective_window(&self, verdict: &Verdict) -> Span {
+                match self { $(Self::$Name(algorithm) => algorithm.effective_window(verdict)),* }
             }
 
             /// The verdict for a new key.
@@ -149,30 +239,13 @@ impl fmt::Display for AlgorithmKind {
 }
 
 impl Limit {
-    /// The same limit with another quota: the algorithm, the calendar and whether denials count stay.
-    /// A calendar keeps its own window.
-    ///
-    /// ```
-    /// use tidegate_core::algorithm::FixedWindow;
-    /// use tidegate_core::{CalendarPeriod, Limit};
-    ///
-    /// let limit = Limit::from(FixedWindow::by_calendar(100, CalendarPeriod::Month)?);
-    /// let half = limit.with_quota(&"50/day".parse()?)?;
-    /// assert_eq!((half.capacity(), half.calendar()), (50, Some(CalendarPeriod::Month)));
-    /// # Ok::<(), tidegate_core::QuotaError>(())
-    /// ```
-    pub fn with_quota(&self, quota: &Quota) -> Result<Self, QuotaError> {
-        let Self::FixedWindow(fixed) = self else { return Self::new(self.kind(), quota) };
-        let other = match fixed.calendar() {
-            Some(calendar) => algorithm::FixedWindow::by_calendar(quota.limit(), calendar)?,
-            None => algorithm::FixedWindow::from_quota(quota)?,
-        };
-        Ok(if fixed.counts_denied() { other.counting_denied() } else { other }.into())
-    }
-
-    /// The calendar it follows, if any.
-    pub const fn calendar(&self) -> Option<CalendarPeriod> {
-        if let Self::FixedWindow(fixed) = self { fixed.calendar() } else { None }
+    /// The same limit, but counting denied requests too; `None` if its algorithm cannot.
+    #[must_use]
+    pub const fn counting_denied(&self) -> Option<Self> {
+        match self {
+            Self::FixedWindow(fixed) => Some(Self::FixedWindow(fixed.counting_denied())),
+            _ => None,
+        }
     }
 
     /// How much per how long, the way people write it: `100/minute burst 20`, `9/calendar-month`.
@@ -213,6 +286,16 @@ mod tests {
             assert_eq!((limit.kind(), limit.quota(), limit.capacity()), (*kind, quota, 100));
             assert!(limit.period() >= quota.window());
             assert_eq!(kind.name().parse(), Ok(*kind));
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_letter_of_its_own() {
+        let letters: Vec<u8> = AlgorithmKind::ALL.iter().map(|kind| kind.letter()).collect();
+        for (place, letter) in letters.iter().enumerate() {
+            // Settings have the letter b.
+            assert!(letter.is_ascii_lowercase() && *letter != b'b');
+            assert!(!letters[..place].contains(letter), "{}", char::from(*letter));
         }
     }
 

@@ -64,6 +64,40 @@ macro_rules! states {
                 }
             }
 
+            /// See [`Algorithm::forget_at`].
+            pub fn forget_at(&self) -> Timestamp {
+                match self {
+                    $(Self::$Name(state) => <algorithm::$Name as Algorithm>::forget_at(state),)*
+                }
+            }
+
+            /// See [`Algorithm::coarsen`].
+            pub fn coarsen(&mut self, limit: &Limit) {
+                match (self, limit) {
+                    $((Self::$Name(state), Limit::$Name(by)) => by.coarsen(state),)*
+                    _ => {}
+                }
+            }
+
+            /// The state as bytes; see [`Algorithm::encode`].
+            pub fn encode(&self) -> Vec<u8> {
+                let mut out = Vec::new();
+                match self {
+                    $(Self::$Name(state) => <algorithm::$Name as Algorithm>::encode(state, &mut out),)*
+                }
+                out
+            }
+
+            /// The state in these bytes; see [`Algorithm::decode`].
+            pub fn decode(limit: &Limit, raw: &[u8]) -> Option<Self> {
+                match limit { $(Limit::$Name(by) => by.decode(raw).map(Self::$Name),)* }
+            }
+
+            /// The state in a number; see [`Algorithm::decode_number`].
+            pub fn decode_number(limit: &Limit, number: u64) -> Option<Self> {
+                match limit { $(Limit::$Name(by) => by.decode_number(number).map(Self::$Name),)* }
+            }
+
             /// Replaces a state of another algorithm by a fresh one.
             fn under(&mut self, limit: &Limit) -> &mut Self {
                 match (&*self, limit) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate_limiter::config::LegacyHeaders;
-use tidegate_limiter::{Limit, Span};
+use tidegate_limiter::Span;
 
 use crate::legacy::LegacyValues;
 use crate::policy_header::{FieldInteger, write_quota, write_quoted, write_state};
@@ -51,20 +51,10 @@ impl<'a> RateLimitValues<'a> {
         let retry_after = answer.retry_after().map(retry_after_secs);
         let tightest = decision.tightest_index();
         let tightest = tightest.and_then(|index| Some((index, answer.limit_report(index)?)));
-        let window = tightest.map(|(_, report)| effective_window(report).as_secs_ceil());
+        let window = tightest
+            .map(|(_, report)| report.rule.limit.effective_window(&report.verdict).as_secs_ceil());
         // A client that waits for `t` must not return before `Retry-After`.
         Self { retry_after, tightest, t: retry_after.or(window).unwrap_or_default() }
-    }
-}
-
-/// The time that the remaining units are for. A sliding window is full again up to two windows from now,
-/// but it moves along, so that the remaining units are for one window. The end of its current part would be
-/// too early: the count of that part still weighs afterwards.
-fn effective_window(report: LimitReport<'_>) -> Span {
-    let (reset, window) = (report.verdict.reset_after, report.rule.limit.quota().window());
-    match report.rule.limit {
-        Limit::SlidingWindow(_) => reset.min(window),
-        _ => reset,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Derives the verdict for a cost from a peek at the limit, which takes nothing.
 
-use tidegate_core::{Charge, Limit, Span, Verdict};
+use tidegate_core::{Charge, Span, Verdict};
 
 use crate::fallback::RETRY_AFTER;
 
@@ -28,8 +28,5 @@ fn wait_for_cost(charge: &Charge<'_>, peeked: &Verdict) -> Span {
         // slowly, and can be smaller than the cost.
         return peeked.reset_after.max(RETRY_AFTER);
     }
-    let Limit::TokenBucket(bucket) = limit else { return peeked.reset_after };
-    let (micros, _) = bucket.refill_time(peeked.limit.saturating_sub(charge.cost().get()));
-    let rest = Span::from_micros(u64::try_from(micros).unwrap_or(u64::MAX));
-    if rest < peeked.reset_after { peeked.reset_after.minus(rest) } else { peeked.reset_after }
+    limit.wait_after_peek(peeked, charge.cost())
 }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::algorithm::FixedWindow;
-use tidegate_core::{AlgorithmKind, Limit, Rule};
+use tidegate_core::{Limit, Rule};
 
 use crate::matcher::ConditionMismatch;
 use crate::planned_policy::LimitOrigin;
@@ -107,15 +106,8 @@ impl fmt::Display for LimitDescription<'_> {
             return write!(f, "{} (UTC): at most {units} in each", limit.rate());
         }
         let (kind, window) = (limit.kind(), quota.window().as_period());
-        let most = match kind {
-            AlgorithmKind::FixedWindow => units.saturating_mul(2),
-            AlgorithmKind::SlidingWindow => units.saturating_mul(2).saturating_sub(1),
-            AlgorithmKind::TokenBucket => units.saturating_add(limit.capacity()),
-            _ => units,
-        };
+        let most = limit.most_in_a_window();
         write!(f, "{quota}, {kind}: at most {most} in any {window}")?;
-        let counts =
-            matches!(limit, Limit::FixedWindow(fixed) if FixedWindow::counts_denied(fixed));
-        if counts { f.write_str("; denied requests count too") } else { Ok(()) }
+        limit.remark().map_or(Ok(()), |remark| write!(f, "; {remark}"))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_core::{AlgorithmKind, Rule, Span};
+use tidegate_core::{Rule, Span};
 
 use crate::Plan;
 use crate::compile::is_caller_supplied;
@@ -79,7 +79,7 @@ fn coarse_hint(policy: &PlannedPolicy) -> Option<String> {
 fn is_coarse(rule: &Rule) -> bool {
     let limit = &rule.limit;
     let is_small = limit.quota().limit() < COARSE_BELOW && !admits_nothing(limit);
-    limit.kind() == AlgorithmKind::SlidingWindow && is_small
+    limit.kind().estimates() && is_small
 }
 
 /// From this window on, made-up keys can fill a store that is large enough for real ones.

@@ -208,8 +208,7 @@ pub(crate) fn override_rule(hasher: &KeyHasher, limit: Limit) -> Rule {
 /// The algorithm and the window: if they change, old counts are meaningless. Calendar windows have
 /// kinds of their own.
 pub(crate) fn kind(limit: &Limit) -> (&'static str, Span) {
-    let calendar = if let Limit::FixedWindow(fixed) = limit { fixed.calendar() } else { None };
-    let counts_by = calendar.map_or(limit.kind().name(), CalendarPeriod::name);
+    let counts_by = limit.calendar().map_or(limit.kind().name(), CalendarPeriod::name);
     (counts_by, limit.quota().window())
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tidegate_core::{AlgorithmKind, Charge};
+use tidegate_core::Charge;
 
 /// A key's name: `{abc}s` and eight bytes, after the deployment's prefix.
 ///
@@ -31,7 +31,7 @@ impl KeyName {
         name.push(b'{');
         write_digits(&mut name, charge.subject().low(), TAG);
         name.push(b'}');
-        name.push(letter(charge.rule().limit.kind()));
+        name.push(charge.rule().limit.kind().letter());
         name.extend_from_slice(&charge.counter().high().to_be_bytes());
         Self(name)
     }
@@ -71,18 +71,6 @@ impl fmt::Debug for KeyName {
 fn write_digits(name: &mut KeyBytes, number: u64, digits: u32) {
     let digit = |place| ALPHABET[(number >> (6 * place)) as usize % 64];
     name.extend((0..digits).map(digit));
-}
-
-/// The algorithm and its schema: a change to what a script stores needs another letter.
-const fn letter(kind: AlgorithmKind) -> u8 {
-    match kind {
-        AlgorithmKind::FixedWindow => b'f',
-        AlgorithmKind::SlidingWindow => b's',
-        AlgorithmKind::SlidingLog => b'l',
-        AlgorithmKind::TokenBucket => b'v',
-        // A new algorithm needs a letter here.
-        _ => b'?',
-    }
 }
 
 #[cfg(test)]

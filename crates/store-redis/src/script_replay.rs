@@ -178,9 +178,11 @@ fn read(limit: &Limit, found: &RedisReply) -> Option<CounterState> {
     match found {
         RedisReply::Integer(DAMAGED | OCCUPIED) => None,
         RedisReply::Integer(number) if *number > OCCUPIED => {
-            stored_state::window_from_number(limit, *number as u64)
+            CounterState::decode_number(limit, *number as u64)
         }
-        RedisReply::Bytes(raw) if limit.capacity() > 0 => stored_state::read(limit, raw),
+        // A log stays where it is: the script reports what a verdict needs.
+        RedisReply::Bytes(_) if is_log(limit) => None,
+        RedisReply::Bytes(raw) if limit.capacity() > 0 => CounterState::decode(limit, raw),
         _ => Some(CounterState::fresh(limit)),
     }
 }

@@ -2,7 +2,6 @@
 //! beside the limit that it watches. A charge by one of them is seen by all, and a denial by none.
 
 use proptest::prelude::*;
-use tidegate_core::algorithm::FixedWindow;
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Span, Timestamp, Verdict};
 
 use super::CASES;
@@ -47,10 +46,7 @@ fn scenes(jumps: bool, counting: bool) -> impl Strategy<Value = (Vec<Limit>, Vec
 }
 
 fn counted(limit: Limit, counts: bool) -> Limit {
-    match limit {
-        Limit::FixedWindow(fixed) if counts => FixedWindow::counting_denied(fixed).into(),
-        other => other,
-    }
+    limit.counting_denied().filter(|_| counts).unwrap_or(limit)
 }
 
 /// A counter, and the rules that share it.

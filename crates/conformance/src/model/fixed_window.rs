@@ -17,7 +17,7 @@ pub(super) struct FixedWindow {
 impl FixedWindow {
     pub(super) fn new(limit: &Limit) -> Self {
         let quota = limit.quota();
-        let counts_denied = matches!(limit, Limit::FixedWindow(fixed) if fixed.counts_denied());
+        let counts_denied = limit.counts_denied();
         let window = i128::from(quota.window().as_micros());
         let (limit, hits) = (i128::from(quota.limit()), Vec::new());
         Self { limit, window, counts_denied, start: i128::MIN / 2, hits }

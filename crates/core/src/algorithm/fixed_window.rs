@@ -1,6 +1,7 @@
 //! Fixed window: one counter for each epoch-aligned window.
 
-use super::{Algorithm, judge, refuse_burst};
+use super::packed::{INSTANT, instant, number, push, whole};
+use super::{AdmissionBound, Algorithm, judge, refuse_burst};
 use crate::{CalendarPeriod, Cost, MAX_COUNT, Quota, QuotaError, Span, Timestamp, Verdict};
 
 /// Counts requests in windows aligned to the epoch, starting from zero in each.
@@ -84,6 +85,13 @@ impl FixedWindow {
         Self { counts_denied: true, ..self }
     }
 
+    /// The factor for the index of a window of this length, where a store keeps the index and the
+    /// count as one number: together they stay below 2^53 for another hundred years. Depends only on
+    /// the window, which never changes for a counter.
+    pub fn scale(window: Span) -> u64 {
+        2 << window.as_micros().max(1).ilog2().min(50)
+    }
+
     /// Rebuilds the state from what a store keeps: a window's end and its count.
     ///
     /// Any pair of values is a valid state: one from the future, after a clock went back, is pulled to the
@@ -138,6 +146,10 @@ impl FixedWindow {
 impl Algorithm for FixedWindow {
     type State = WindowCount;
 
+    const LETTER: u8 = b'f';
+    const SUMMARY: &'static str = "one count for each window; up to 2 L around a window's edge";
+    const KNOWS_OTHER_COSTS: bool = true;
+
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         refuse_burst(quota, "fixed-window")?;
         let (limit, window) = (quota.limit(), quota.window());
@@ -146,6 +158,31 @@ impl Algorithm for FixedWindow {
 
     fn quota(&self) -> Quota {
         Quota::trusted(self.limit, self.window, None)
+    }
+
+    fn with_quota(&self, quota: &Quota) -> Result<Self, QuotaError> {
+        let other = match self.calendar {
+            Some(calendar) => Self::by_calendar(quota.limit(), calendar)?,
+            None => Self::from_quota(quota)?,
+        };
+        Ok(Self { counts_denied: self.counts_denied, ..other })
+    }
+
+    fn calendar(&self) -> Option<CalendarPeriod> {
+        self.calendar
+    }
+
+    fn bound(&self) -> AdmissionBound {
+        let at_once = self.limit.saturating_mul(2);
+        AdmissionBound { at_once, per_window: 0, longest: Some(self.window) }
+    }
+
+    fn most_in_a_window(&self) -> u64 {
+        self.limit.saturating_mul(2)
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.counts_denied.then(|| "denied requests count too".to_owned())
     }
 
     fn period(&self) -> Span {
@@ -191,11 +228,56 @@ impl Algorithm for FixedWindow {
     fn forget_at(state: &WindowCount) -> Timestamp {
         state.end
     }
+
+    fn encode(state: &WindowCount, out: &mut Vec<u8>) {
+        out.push(MARK);
+        push(out, state.end.as_micros(), INSTANT);
+        push(out, state.count, INSTANT);
+    }
+
+    fn decode(&self, raw: &[u8]) -> Option<WindowCount> {
+        match raw {
+            [MARK, rest @ ..] if rest.len() == 2 * INSTANT => {
+                let end = instant(number(rest, 0, INSTANT));
+                Some(WindowCount { end, count: number(rest, INSTANT, INSTANT) })
+            }
+            _ => self.decode_number(whole(raw)?),
+        }
+    }
+
+    /// The window's index, scaled, and its count.
+    fn decode_number(&self, number: u64) -> Option<WindowCount> {
+        let scale = Self::scale(self.window);
+        let end = (number / scale).checked_mul(self.window.as_micros())?;
+        Some(WindowCount { end: instant(end), count: number % scale })
+    }
+
+    /// The window ends at the same time for every cost.
+    fn at_another_cost(&self, verdict: Verdict, _before: Cost, cost: Cost) -> Option<Verdict> {
+        let allowed = cost.get() <= verdict.remaining;
+        let fits_later = !allowed && cost.get() <= verdict.limit;
+        let retry_after = fits_later.then_some(verdict.reset_after);
+        Some(Verdict { allowed, retry_after, ..verdict })
+    }
 }
+
+/// The first byte of a state that does not fit into one number.
+const MARK: u8 = b'w';
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_and_its_count_fit_into_one_number() {
+        let end_of_time = 1_u64 << 52;
+        for window in [1, 1_000, 1_000_000, 60_000_000, 86_400_000_000, 400 * 86_400_000_000] {
+            let scale = FixedWindow::scale(Span::from_micros(window));
+            let index = end_of_time / window;
+            assert!(index.checked_mul(scale).is_some_and(|most| most <= 1 << 53));
+        }
+        assert_eq!(FixedWindow::scale(Span::from_secs(60)), 1 << 26);
+    }
 
     fn limit() -> FixedWindow {
         FixedWindow::from_quota(&"5/minute".parse().unwrap()).unwrap()

@@ -1,7 +1,8 @@
 //! Sliding log: remembers every request of the last window.
 
+use super::packed::{INSTANT, instant, number, push};
 use super::timeline::{UnitRun, UnitTimeline};
-use super::{Algorithm, judge, refuse_burst};
+use super::{AdmissionBound, Algorithm, judge, refuse_burst};
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
 /// Remembers each admitted request for one window, so no window ever holds more than the limit,
@@ -90,6 +91,9 @@ impl SlidingLog {
 impl Algorithm for SlidingLog {
     type State = SlidingLogState;
 
+    const LETTER: u8 = b'l';
+    const SUMMARY: &'static str = "every request of the last window; exact, and memory for each";
+
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         refuse_burst(quota, "sliding-log")?;
         if quota.limit() > Self::MAX_LIMIT {
@@ -106,6 +110,11 @@ impl Algorithm for SlidingLog {
 
     fn quota(&self) -> Quota {
         Quota::trusted(self.limit, self.window, None)
+    }
+
+    fn bound(&self) -> AdmissionBound {
+        let longest = Some(self.window.minus(Span::from_micros(1)));
+        AdmissionBound { at_once: self.limit, per_window: 0, longest }
     }
 
     fn period(&self) -> Span {
@@ -144,6 +153,30 @@ impl Algorithm for SlidingLog {
         state.until
     }
 
+    /// The width of an entry's units, the total in four bytes, and the entries, oldest first.
+    fn encode(state: &SlidingLogState, out: &mut Vec<u8>) {
+        let entries = &state.entries;
+        out.push(WIDE as u8);
+        push(out, entries.units_after(None), 4);
+        for run in entries.runs() {
+            push(out, run.at.as_micros(), INSTANT);
+            push(out, run.units, WIDE);
+        }
+    }
+
+    fn decode(&self, raw: &[u8]) -> Option<SlidingLogState> {
+        let (header, entries) = raw.split_at_checked(HEADER)?;
+        let width = match header.first()? {
+            1 => 1,
+            3 => WIDE,
+            _ => return None,
+        };
+        let entries = entries.chunks_exact(INSTANT + width);
+        let read =
+            |entry: &[u8]| (instant(number(entry, 0, INSTANT)), number(entry, INSTANT, width));
+        entries.remainder().is_empty().then(|| self.state(entries.map(read)))
+    }
+
     fn heap_bytes(state: &SlidingLogState) -> usize {
         state.entries.heap_bytes()
     }
@@ -153,6 +186,11 @@ impl Algorithm for SlidingLog {
         state.entries.join_within(Span::from_micros(self.window.as_micros().div_ceil(64)));
     }
 }
+
+/// What comes before the entries of a log in bytes.
+const HEADER: usize = 5;
+/// Bytes for the units of an entry: more than the largest limit needs.
+const WIDE: usize = 3;
 
 #[cfg(test)]
 mod tests {

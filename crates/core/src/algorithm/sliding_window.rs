@@ -1,7 +1,8 @@
 //! Sliding-window counter: two counters that together follow a rolling window.
 
 use super::arithmetic::{div_ceil, div_rem, narrow, product};
-use super::{Algorithm, judge, refuse_burst};
+use super::packed::{instant, push_three, three, whole};
+use super::{AdmissionBound, Algorithm, judge, refuse_burst};
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
 /// Weights the previous window's count by how much of it the rolling window still covers, and adds
@@ -41,6 +42,12 @@ pub struct WindowPair {
 }
 
 impl SlidingWindow {
+    /// The factor for the index of a window, and for its earlier count, where a store keeps them and
+    /// the later count as one number; see [`FixedWindow::scale`](super::FixedWindow::scale).
+    pub fn scale(window: Span) -> u64 {
+        1 << window.as_micros().max(1).ilog2().min(50).div_ceil(2)
+    }
+
     /// Rebuilds the state from what a store keeps: the counts of two windows, and when the later
     /// one stops mattering (two windows after it began).
     pub const fn state(until: Timestamp, previous: u64, current: u64) -> WindowPair {
@@ -127,6 +134,11 @@ impl SlidingWindow {
 impl Algorithm for SlidingWindow {
     type State = WindowPair;
 
+    const LETTER: u8 = b's';
+    const SUMMARY: &'static str =
+        "two counts that follow a rolling window; about L on ordinary traffic";
+    const ESTIMATES: bool = true;
+
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         refuse_burst(quota, "sliding-window")?;
         Ok(Self { limit: quota.limit(), window: quota.window() })
@@ -134,6 +146,15 @@ impl Algorithm for SlidingWindow {
 
     fn quota(&self) -> Quota {
         Quota::trusted(self.limit, self.window, None)
+    }
+
+    fn bound(&self) -> AdmissionBound {
+        let longest = Some(self.window);
+        AdmissionBound { at_once: self.limit, per_window: self.limit, longest }
+    }
+
+    fn most_in_a_window(&self) -> u64 {
+        self.limit.saturating_mul(2).saturating_sub(1)
     }
 
     fn period(&self) -> Span {
@@ -186,6 +207,32 @@ impl Algorithm for SlidingWindow {
     fn forget_at(state: &WindowPair) -> Timestamp {
         state.until
     }
+
+    fn encode(state: &WindowPair, out: &mut Vec<u8>) {
+        push_three(out, state.until, state.previous, state.current);
+    }
+
+    fn decode(&self, raw: &[u8]) -> Option<WindowPair> {
+        if let Some(number) = whole(raw) {
+            return self.decode_number(number);
+        }
+        let (until, previous, current) = three(raw)?;
+        Some(WindowPair { until, previous, current })
+    }
+
+    /// The index of the instant, scaled twice, and the two counts.
+    fn decode_number(&self, number: u64) -> Option<WindowPair> {
+        let scale = Self::scale(self.window);
+        let until = instant((number / scale / scale).checked_mul(self.window.as_micros())?);
+        Some(WindowPair { until, previous: number / scale % scale, current: number % scale })
+    }
+
+    /// It is full again up to two windows from now, but it moves along, so that the remaining units
+    /// are for one window. The end of its current part would be too early: the count of that part
+    /// still weighs afterwards.
+    fn effective_window(&self, verdict: &Verdict) -> Span {
+        verdict.reset_after.min(self.window)
+    }
 }
 
 #[cfg(test)]
@@ -193,6 +240,17 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000;
+
+    #[test]
+    fn two_counts_fit_where_one_fits() {
+        for window in [1, 1_000, 1_000_000, 60_000_000, 86_400_000_000, 400 * 86_400_000_000] {
+            let window = Span::from_micros(window);
+            assert!(
+                SlidingWindow::scale(window).pow(2) <= super::super::FixedWindow::scale(window)
+            );
+        }
+        assert_eq!(SlidingWindow::scale(Span::from_secs(60)), 1 << 13);
+    }
 
     fn at(state: &WindowPair, cost: u64, micros: u64) -> Verdict {
         let limit = SlidingWindow::from_quota(&"10/minute".parse().unwrap()).unwrap();

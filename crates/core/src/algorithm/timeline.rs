@@ -152,13 +152,14 @@ impl UnitTimeline {
         *self = rebuilt;
     }
 
-    fn runs(&self) -> UnitRuns<'_> {
+    /// All runs, oldest first.
+    pub(super) fn runs(&self) -> UnitRuns<'_> {
         UnitRuns { bytes: &self.bytes, head: self.head, at: None, oldest: self.oldest }
     }
 }
 
 /// Iterates over the runs of a timeline.
-struct UnitRuns<'a> {
+pub(super) struct UnitRuns<'a> {
     bytes: &'a [u8],
     head: usize,
     at: Option<Timestamp>,

@@ -1,7 +1,8 @@
 //! Token bucket: bursts up to a size, then a steady rate, exactly.
 
 use super::arithmetic::{div_ceil, div_rem, narrow, product};
-use super::{Algorithm, judge};
+use super::packed::{digits, instant, push_three, three};
+use super::{AdmissionBound, Algorithm, judge};
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
 /// A bucket of `burst` tokens that refills at `limit` per window.
@@ -199,6 +200,11 @@ impl TokenBucket {
 impl Algorithm for TokenBucket {
     type State = BucketDebt;
 
+    const LETTER: u8 = b'v';
+    const SUMMARY: &'static str = "bursts up to a size, then a steady rate, exactly";
+    const TAKES_BURST: bool = true;
+    const KNOWS_OTHER_COSTS: bool = true;
+
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
         let burst = quota.burst().unwrap_or(quota.limit());
         let (rate, window) = (quota.limit(), quota.window());
@@ -229,6 +235,14 @@ impl Algorithm for TokenBucket {
 
     fn capacity(&self) -> u64 {
         self.burst
+    }
+
+    fn bound(&self) -> AdmissionBound {
+        AdmissionBound { at_once: self.burst, per_window: self.rate, longest: None }
+    }
+
+    fn most_in_a_window(&self) -> u64 {
+        self.rate.saturating_add(self.burst)
     }
 
     fn period(&self) -> Span {
@@ -286,7 +300,76 @@ impl Algorithm for TokenBucket {
     fn forget_at(state: &BucketDebt) -> Timestamp {
         state.full_at + Span::from_micros(u64::from(state.rest > 0))
     }
+
+    fn encode(state: &BucketDebt, out: &mut Vec<u8>) {
+        push_three(out, state.full_at, state.rest, state.pace.0);
+    }
+
+    /// One integer, or three numbers. A store may keep how it rounded the time to live in the first
+    /// four bits, unless the state has its longest form.
+    fn decode(&self, raw: &[u8]) -> Option<BucketDebt> {
+        if let Some(state) = BucketDebt::from_digits(raw) {
+            return Some(state);
+        }
+        let (full_at, rest, code) = three(raw)?;
+        let micros = full_at.as_micros();
+        Some(match raw.len() {
+            11 => BucketDebt::short(micros & ROUNDLESS, rest, code, 13),
+            15 => BucketDebt::short(micros & ROUNDLESS, rest, code, 29),
+            _ => BucketDebt { full_at, rest, pace: BucketPace(code) },
+        })
+    }
+
+    /// The debt follows from the time until the bucket is full, to a microsecond.
+    fn at_another_cost(&self, verdict: Verdict, before: Cost, cost: Cost) -> Option<Verdict> {
+        let now = Timestamp::from_secs(1);
+        let debt = BucketDebt { full_at: now + verdict.reset_after, rest: 0, pace: self.pace };
+        // Another limit with the same counter can refill it at another rate.
+        let expected = self.probe(&debt, before, now).retry_after?;
+        let is_at_its_rate = expected.minus(verdict.retry_after?) <= Span::from_micros(1)
+            && verdict.retry_after?.minus(expected) <= Span::from_micros(1);
+        is_at_its_rate.then(|| self.probe(&debt, cost, now))
+    }
+
+    /// Exact for a bucket whose counter has no other limit.
+    fn wait_after_peek(&self, peeked: &Verdict, cost: Cost) -> Span {
+        let (micros, _) = self.refill_time(peeked.limit.saturating_sub(cost.get()));
+        let rest = Span::from_micros(narrow(micros));
+        if rest < peeked.reset_after { peeked.reset_after.minus(rest) } else { peeked.reset_after }
+    }
+
+    /// It refills at its rate meanwhile.
+    fn used_until(&self, used: u64, left: Span) -> u64 {
+        let missing = div_ceil(product(left.as_micros(), self.rate), self.window.as_micros());
+        used.min(narrow(missing))
+    }
 }
+
+impl BucketDebt {
+    /// A bucket as one integer: the microseconds from 2025 until it is full, and four digits for its
+    /// pace.
+    fn from_digits(raw: &[u8]) -> Option<Self> {
+        let number = digits(raw).filter(|_| (16..20).contains(&raw.len()))?;
+        let pace = match number % 10_000 % 1_250 {
+            rate @ ..625 => rate,
+            other => (((other - 625) / 89 + 1) << BucketPace::RATE_BITS) | ((other - 625) % 89),
+        };
+        let full_at = instant(SINCE + number / 10_000);
+        Some(Self { full_at, rest: 0, pace: BucketPace(pace) })
+    }
+
+    /// A bucket in a short form, where the class is above fewer bits of rate.
+    fn short(micros: u64, rest: u64, code: u64, rate_bits: u32) -> Self {
+        let (class, rate) = (code >> rate_bits, code & ((1 << rate_bits) - 1));
+        let pace = BucketPace(class << BucketPace::RATE_BITS | rate);
+        Self { full_at: instant(micros), rest, pace }
+    }
+}
+
+/// The beginning of 2025, in microseconds.
+const SINCE: u64 = 1_735_689_600_000_000;
+/// The bits of an instant of seven bytes without the first four.
+const ROUNDLESS: u64 = (1 << 52) - 1;
 
 /// The longest refill: every state must expire eventually, so no key is kept for longer than two of the
 /// longest windows.

@@ -1,7 +1,6 @@
 //! A cached denial, and its verdicts at a later time or for another cost.
 
 use smallvec::SmallVec;
-use tidegate_core::algorithm::{Algorithm, TokenBucket};
 use tidegate_core::{Charge, Cost, Limit, Span, Timestamp, Verdict};
 use tidegate_store::Verdicts;
 
@@ -97,7 +96,7 @@ impl CachedDenial {
                 if charge.cost() == *cost {
                     Some(later)
                 } else {
-                    at_another_cost(charge, later, *cost)
+                    charge.rule().limit.at_another_cost(later, *cost, charge.cost())
                 }
             })
             .collect()
@@ -110,33 +109,4 @@ fn verdict_after(verdict: Verdict, elapsed: Span) -> Verdict {
         reset_after: verdict.reset_after.minus(elapsed),
         ..verdict
     }
-}
-
-/// The verdict of a limit for another cost than `before`, if it follows from `verdict`: a fixed window
-/// ends at the same time for every cost, and a bucket's debt follows from its reset time (to a
-/// microsecond, and never too little).
-fn at_another_cost(charge: &Charge<'_>, verdict: Verdict, before: Cost) -> Option<Verdict> {
-    let (cost, now) = (charge.cost(), Timestamp::from_secs(1));
-    match charge.rule().limit {
-        Limit::FixedWindow(_) => {
-            let allowed = cost.get() <= verdict.remaining;
-            let fits_later = !allowed && cost.get() <= verdict.limit;
-            let retry_after = fits_later.then_some(verdict.reset_after);
-            Some(Verdict { allowed, retry_after, ..verdict })
-        }
-        Limit::TokenBucket(bucket) => {
-            let debt = TokenBucket::state(now + verdict.reset_after, 0, bucket.pace());
-            // Another limit with the same counter can refill it at another rate.
-            let expected = bucket.probe(&debt, before, now).retry_after?;
-            let is_at_its_rate = expected.minus(verdict.retry_after?) <= Span::from_micros(1)
-                && verdict.retry_after?.minus(expected) <= Span::from_micros(1);
-            is_at_its_rate.then(|| bucket.probe(&debt, cost, now))
-        }
-        _ => None,
-    }
-}
-
-/// Whether only the store knows how long another cost has to wait.
-pub(super) const fn depends_on_cost(limit: &Limit) -> bool {
-    !matches!(limit, Limit::FixedWindow(_) | Limit::TokenBucket(_))
 }

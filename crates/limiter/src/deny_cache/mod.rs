@@ -11,7 +11,7 @@ use tidegate_core::{Charge, Fingerprint, Span, Timestamp};
 use tidegate_store::{Clock, SystemClock, Verdicts};
 
 use self::counter_watches::CounterWatches;
-use self::denial::{CachedDenial, depends_on_cost};
+use self::denial::CachedDenial;
 pub(crate) use self::refund_stamps::DenyCacheMoment;
 use self::refund_stamps::RefundStamps;
 use crate::fingerprint_map::FingerprintMap;
@@ -173,7 +173,8 @@ fn request_fingerprint(charges: &[Charge<'_>]) -> Option<Fingerprint> {
 }
 
 fn charge_fingerprint(charge: &Charge<'_>) -> Fingerprint {
-    if depends_on_cost(&charge.rule().limit) {
+    // If only the store knows how long another cost has to wait, each cost has an entry of its own.
+    if !charge.rule().limit.kind().knows_other_costs() {
         let cost = Fingerprint::new(charge.cost().get(), charge.cost().get());
         mixed_fingerprint(cost) ^ charge.counter()
     } else {

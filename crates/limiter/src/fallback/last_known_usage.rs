@@ -61,15 +61,9 @@ impl CounterUsage {
     pub(super) const NONE: Self =
         Self { counter: Fingerprint::NONE, used: 0, full_at: Timestamp::ZERO, is_followed: false };
 
-    /// The units that still count as used at `now`. A bucket has refilled at its rate meanwhile; for other
-    /// algorithms it is only known when all of the usage expires.
+    /// The units that still count as used at `now`.
     pub(super) fn used_at(self, now: Timestamp, limit: &Limit) -> u64 {
-        let left = self.full_at.since(now).as_micros();
-        let Limit::TokenBucket(_) = limit else { return if left > 0 { self.used } else { 0 } };
-        let (units, window) = (limit.quota().limit(), limit.quota().window().as_micros());
-        let missing = u128::from(left) * u128::from(units);
-        let missing = missing.div_ceil(u128::from(window.max(1)));
-        self.used.min(u64::try_from(missing).unwrap_or(u64::MAX))
+        limit.used_until(self.used, self.full_at.since(now))
     }
 }
 

@@ -71,24 +71,19 @@ fn finish(
     context: &LimitContext<'_>,
     report: &mut ProblemReport<'_>,
 ) -> Option<Limit> {
-    match limit {
-        Limit::FixedWindow(fixed) => {
-            if let (Some(calendar), true) = (fixed.calendar(), context.is_staggered) {
-                report.add(
-                    at,
-                    format!("a {calendar} cannot be staggered: it ends with the calendar"),
-                );
-                return None;
-            }
-            Some(if context.counts_denied { fixed.counting_denied().into() } else { limit })
-        }
-        _ if context.counts_denied => {
-            let name = limit.kind();
-            report.add(at, format!("{name} cannot count denied requests: expected fixed-window"));
-            None
-        }
-        _ => Some(limit),
+    if let (Some(calendar), true) = (limit.calendar(), context.is_staggered) {
+        report.add(at, format!("a {calendar} cannot be staggered: it ends with the calendar"));
+        return None;
     }
+    if !context.counts_denied {
+        return Some(limit);
+    }
+    let counting = limit.counting_denied();
+    if counting.is_none() {
+        let name = limit.kind();
+        report.add(at, format!("{name} cannot count denied requests: expected fixed-window"));
+    }
+    counting
 }
 
 /// A limit whose parts have been read, and whose algorithm is not chosen yet.

@@ -92,7 +92,22 @@ file_table! {
     }
 }
 
-file_choice!(@impl AlgorithmKind, "algorithm", "AlgorithmName", "The algorithms.");
+/// All algorithms that are registered.
+impl FileChoice for AlgorithmKind {
+    const ALL: &'static [Self] = Self::ALL;
+    const WHAT: &'static str = "algorithm";
+    const SCHEMA: &'static str = "AlgorithmName";
+    const ABOUT: &'static str = "The algorithms.";
+
+    fn name(self) -> &'static str {
+        Self::name(self)
+    }
+
+    fn about() -> String {
+        let line = |kind: &Self| format!(" {kind}: {}.", kind.summary());
+        Self::ALL.iter().map(line).fold(Self::ABOUT.to_owned(), |about, line| about + &line)
+    }
+}
 
 /// The schema of a mapping from attributes to patterns.
 pub(crate) type ConditionsShape = BTreeMap<String, OneOrMany<YamlScalar>>;

@@ -14,6 +14,11 @@ pub(crate) trait FileChoice: Copy + Sized + 'static {
     /// What editors show for it.
     const ABOUT: &'static str;
 
+    /// The same, with more about each choice if there is more to say.
+    fn about() -> String {
+        Self::ABOUT.to_owned()
+    }
+
     /// The name in the file.
     fn name(self) -> &'static str;
 

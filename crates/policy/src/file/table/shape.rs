@@ -58,7 +58,7 @@ impl<C: FileChoice> JsonSchema for OneOf<C> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let names: Vec<_> = C::ALL.iter().map(|choice| choice.name()).collect();
         let mut schema = schemars::json_schema!({ "type": "string", "enum": names });
-        describe(&mut schema, &[C::ABOUT]);
+        describe(&mut schema, &[&C::about()]);
         schema
     }
 }

@@ -112,9 +112,7 @@ const fn code(is_over: bool) -> Code {
 
 /// The unit of a limit's window, if Envoy has a name for it.
 fn unit(limit: &Limit) -> Unit {
-    if let Limit::FixedWindow(fixed) = limit
-        && let Some(calendar) = fixed.calendar()
-    {
+    if let Some(calendar) = limit.calendar() {
         return match calendar {
             CalendarPeriod::Day => Unit::Day,
             CalendarPeriod::Week => Unit::Week,
