@@ -19,7 +19,8 @@ pub(crate) struct SimulateCommand {
     /// The limits, separated by commas. All apply; the first is measured
     #[arg(long, value_name = "QUOTA", default_value = "100/minute", value_delimiter = ',')]
     limits: Vec<Quota>,
-    /// fixed-window, sliding-window, sliding-log, token-bucket, several of them, or all
+    /// fixed-window, sliding-window, sliding-log, token-bucket, stepped-window, several of them, or
+    /// all
     #[arg(long, value_name = "NAME", default_value = "all", value_delimiter = ',')]
     algorithm: Vec<String>,
     /// burst-at-boundary, greedy, poisson, on-off, diurnal, zipf, crowd or crowd-jitter

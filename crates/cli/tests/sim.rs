@@ -41,9 +41,9 @@ fn row<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
 #[test]
 fn the_table_of_bursts_at_a_boundary_comes_out_of_one_command() {
     let text = said("simulate --limits 5/minute");
-    assert_eq!(row(&text, "59s"), ["59s", "5", "5", "5", "5", "5"]);
-    assert_eq!(row(&text, "61s"), ["61s", "5", "5", "0", "0", "0"]);
-    assert_eq!(row(&text, "total"), ["total", "10", "10", "5", "5", "5"]);
+    assert_eq!(row(&text, "59s"), ["59s", "5", "5", "5", "5", "5", "5"]);
+    assert_eq!(row(&text, "61s"), ["61s", "5", "5", "0", "0", "0", "0"]);
+    assert_eq!(row(&text, "total"), ["total", "10", "10", "5", "5", "5", "5"]);
     assert!(row(&text, "fixed-window  ").contains(&"2.00x"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }

@@ -27,6 +27,7 @@ pub fn five_at_59_and_five_at_61(subject: &impl Subject) {
         (AlgorithmKind::SlidingWindow, 0),
         (AlgorithmKind::SlidingLog, 0),
         (AlgorithmKind::TokenBucket, 0),
+        (AlgorithmKind::SteppedWindow, 0),
     ] {
         let mut play = Play::new(subject, limit(kind, "5/minute"), Timestamp::from_secs(59));
         assert_eq!(passing(&play, 5), 5, "{kind}");

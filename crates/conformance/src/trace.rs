@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use tidegate_core::algorithm::SteppedWindow;
 use tidegate_core::{
     AlgorithmKind, Charge, Cost, Fingerprint, Limit, Quota, Rule, Span, Timestamp, Verdict,
 };
@@ -78,13 +79,20 @@ pub fn limits() -> impl Strategy<Value = Limit> {
 
 /// Any quota of an algorithm and a window.
 pub fn quotas_of(kind: AlgorithmKind, window: Span) -> impl Strategy<Value = Limit> {
-    (1..12_u64, prop::option::of(1..20_u64)).prop_map(move |(limit, burst)| {
+    (1..12_u64, prop::option::of(1..20_u64), steps()).prop_map(move |(limit, burst, steps)| {
         let mut quota = Quota::new(limit, window).unwrap();
         if let (true, Some(burst)) = (kind.takes_burst(), burst) {
             quota = quota.with_burst(burst).unwrap();
         }
-        Limit::new(kind, &quota).unwrap()
+        let limit = Limit::new(kind, &quota).unwrap();
+        // Algorithms without steps refuse them.
+        limit.with_steps(steps).unwrap_or(limit)
     })
+}
+
+/// Any number of steps.
+fn steps() -> impl Strategy<Value = u64> {
+    SteppedWindow::MIN_STEPS..=SteppedWindow::MAX_STEPS
 }
 
 /// Any trace of a mix.

@@ -24,6 +24,9 @@ pub struct Vector {
     /// The burst, for a token bucket that has one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u64>,
+    /// How many steps the window has, for a stepped window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_steps: Option<u64>,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
@@ -144,7 +147,8 @@ fn limit_of(vector: &Vector) -> Limit {
     if let Some(burst) = vector.burst {
         quota = quota.with_burst(burst).expect("burst");
     }
-    Limit::new(vector.algorithm.parse().expect("algorithm"), &quota).expect("limit")
+    let limit = Limit::new(vector.algorithm.parse().expect("algorithm"), &quota).expect("limit");
+    vector.window_steps.map_or(limit, |steps| limit.with_steps(steps).expect("steps"))
 }
 
 const TRACES: usize = 25;
@@ -155,6 +159,8 @@ fn random_vector(kind: AlgorithmKind, random: &mut Random) -> Vector {
         *random.pick(&[1_000, 333_333, 1_000_000, 7_000_000, 60_000_000, 86_400_000_000]);
     let limit = *random.pick(&[1, 2, 3, 5, 7, 10, 100, 1_000]);
     let burst = (kind.takes_burst() && random.below(2) == 0).then(|| 1 + random.below(2 * limit));
+    let has_steps = kind == AlgorithmKind::SteppedWindow;
+    let window_steps = has_steps.then(|| *random.pick(&[2, 3, 7, 10, 10, 60]));
     let capacity = burst.unwrap_or(limit);
     let mut at_us = *random.pick(&[0, 59_000_000, 1_763_000_000_000_000, 1_763_000_000_123_457]);
     let steps = (0..STEPS).map(|_| {
@@ -169,7 +175,8 @@ fn random_vector(kind: AlgorithmKind, random: &mut Random) -> Vector {
         Step { at_us, operation: random_operation(capacity, random) }
     });
     let steps = steps.collect();
-    let mut vector = Vector { algorithm: kind.name().to_owned(), limit, window_us, burst, steps };
+    let algorithm = kind.name().to_owned();
+    let mut vector = Vector { algorithm, limit, window_us, burst, window_steps, steps };
     vector.steps = replay(&ModelStore::default(), &vector);
     vector
 }

@@ -11,6 +11,7 @@
 //! | [`SlidingWindow`](algorithm::SlidingWindow) | L (1 + d/W), below 2 L | constant |
 //! | [`SlidingLog`](algorithm::SlidingLog) | L | grows with the limit |
 //! | [`TokenBucket`](algorithm::TokenBucket) | burst + L d/W | constant |
+//! | [`SteppedWindow`](algorithm::SteppedWindow) | L | a count for each step |
 //!
 //! No decision uses floating point: times are whole microseconds, and products are 128 bits wide.
 //!

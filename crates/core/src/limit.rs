@@ -248,6 +248,29 @@ impl Limit {
         }
     }
 
+    /// How many steps its window has; `None` if its algorithm has none.
+    pub const fn steps(&self) -> Option<u64> {
+        if let Self::SteppedWindow(stepped) = self { Some(stepped.steps()) } else { None }
+    }
+
+    /// The same limit with another number of steps. Refuses algorithms without steps.
+    ///
+    /// ```
+    /// use tidegate_core::{AlgorithmKind, Limit};
+    ///
+    /// let limit = Limit::new(AlgorithmKind::SteppedWindow, &"100/minute".parse()?)?;
+    /// assert_eq!(limit.with_steps(30)?.steps(), Some(30));
+    /// let error = "100/minute".parse::<Limit>()?.with_steps(30).unwrap_err();
+    /// assert!(error.to_string().contains("expected stepped-window"));
+    /// # Ok::<(), tidegate_core::QuotaError>(())
+    /// ```
+    pub fn with_steps(&self, steps: u64) -> Result<Self, QuotaError> {
+        match self {
+            Self::SteppedWindow(stepped) => stepped.with_steps(steps).map(Self::SteppedWindow),
+            other => Err(QuotaError::new(other.kind(), "has no steps; expected stepped-window")),
+        }
+    }
+
     /// How much per how long, the way people write it: `100/minute burst 20`, `9/calendar-month`.
     pub fn rate(&self) -> String {
         let quota = self.quota();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::Span;
+use tidegate_limiter::config::LegacyHeaders;
 
 use crate::legacy::LegacyValues;
 use crate::policy_header::{FieldInteger, write_quota, write_quoted, write_state};

@@ -11,7 +11,8 @@ use tidegate_testkit::Redis;
 const USER: (&str, &str) = ("user", "eve");
 const PRO: (&str, &str) = ("plan", "pro");
 
-const ALGORITHMS: [&str; 4] = ["token-bucket", "fixed-window", "sliding-window", "sliding-log"];
+const ALGORITHMS: [&str; 5] =
+    ["token-bucket", "fixed-window", "sliding-window", "sliding-log", "stepped-window"];
 
 fn by<S: Store>(policies: &str, store: S) -> PlanLimiter<S> {
     let text = format!("defaults: {{ store_deadline: 2s }}\npolicies:\n{policies}");

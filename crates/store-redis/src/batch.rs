@@ -8,6 +8,7 @@ use tidegate_store::{StoreError, Verdicts};
 
 use crate::batch_call::BatchCall;
 use crate::key_name::KeyName;
+use crate::rule;
 use crate::shared_keys::SharedKey;
 
 /// A charge that can wait in a queue: it borrows nothing.
@@ -22,6 +23,8 @@ pub(crate) struct RedisCharge {
     pub(crate) phase: Span,
     /// Set if another limiter keeps the count too; then `key` only determines the slot.
     pub(crate) shared_key: Option<Box<SharedKey>>,
+    /// Whether no script can decide it, so that it is decided here.
+    pub(crate) is_computed: bool,
     /// The positions of its key, and of its limit and cost, in the batch that it was added to.
     pub(crate) key_index: usize,
     pub(crate) rule_cost: usize,
@@ -37,6 +40,7 @@ impl RedisCharge {
             policy: charge.policy(),
             phase: charge.phase(),
             shared_key: None,
+            is_computed: !rule::has_twin(&charge.rule().limit),
             key_index: 0,
             rule_cost: 0,
         }
@@ -86,6 +90,11 @@ impl RedisRequest {
     /// Whether any of its keys is also written by another limiter.
     pub(crate) fn has_shared_keys(&self) -> bool {
         self.items().iter().any(|item| item.shared_key.is_some())
+    }
+
+    /// Whether it is decided here and not by a script: one limit without a twin is enough.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.items().iter().any(|item| item.is_computed)
     }
 
     /// The slot in which a Cluster decides the request. The caller has made sure that all its keys

@@ -47,6 +47,11 @@ impl BatchCall {
         self.groups().first().map(|group| &group.request)
     }
 
+    /// Whether its requests are decided here and not by a script.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.first().is_some_and(RedisRequest::is_computed)
+    }
+
     /// The one request, if it concerns keys that another limiter also writes.
     pub(crate) fn shared_key_request(&self) -> Option<&RedisRequest> {
         self.first().filter(|request| request.has_shared_keys())
@@ -65,6 +70,11 @@ impl BatchCall {
     /// Keys, in the order of the call.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &BatchKey> + Clone {
         self.order.iter().map(|index| &self.batch.keys[*index])
+    }
+
+    /// Keys, in the order in which they were added.
+    pub(crate) fn batch_keys(&self) -> impl Iterator<Item = &BatchKey> {
+        self.batch.keys.iter()
     }
 
     pub(crate) fn limit_of(&self, entry: &BatchKey) -> &Limit {
@@ -186,7 +196,7 @@ impl BatchCall {
     }
 
     /// Every request, in order.
-    fn each_request(&self) -> impl Iterator<Item = &RedisRequest> {
+    pub(crate) fn each_request(&self) -> impl Iterator<Item = &RedisRequest> {
         self.groups().iter().flat_map(|group| std::iter::repeat_n(&group.request, group.size))
     }
 }
@@ -202,6 +212,6 @@ fn write_unless_empty(out: &mut Vec<u8>, numbers: impl Iterator<Item = u64> + Cl
     }
 }
 
-fn unexpected_shape() -> StoreError {
+pub(crate) fn unexpected_shape() -> StoreError {
     StoreError::new(StoreErrorKind::Protocol, "the script's reply has an unexpected shape")
 }

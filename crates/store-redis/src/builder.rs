@@ -40,6 +40,7 @@ pub struct RedisStoreBuilder {
     pub(crate) deadline: Duration,
     pub(crate) max_waiting: usize,
     pub(crate) manual_clock: Option<Arc<AtomicU64>>,
+    pub(crate) without_twins: bool,
 }
 
 impl RedisStoreBuilder {
@@ -56,6 +57,7 @@ impl RedisStoreBuilder {
             deadline: Self::DEFAULT_DEADLINE,
             max_waiting: 10_000,
             manual_clock: None,
+            without_twins: false,
         }
     }
 
@@ -123,6 +125,12 @@ impl RedisStoreBuilder {
     #[doc(hidden)]
     pub fn manual_clock(self) -> Self {
         Self { manual_clock: Some(Arc::default()), ..self }
+    }
+
+    /// Decides every limit as if no script knew its algorithm.
+    #[doc(hidden)]
+    pub fn without_twins(self) -> Self {
+        Self { without_twins: true, ..self }
     }
 
     /// Builds the store. Does not connect yet.

@@ -1,6 +1,9 @@
 //! Sends batches to Redis, and stops while Redis does not answer.
 
+mod computed;
+
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -184,6 +187,9 @@ impl RedisTransport for Arc<Dispatcher> {
     }
 
     async fn send(&self, lane: usize, batch_call: &BatchCall) -> Vec<RedisAnswer> {
+        if batch_call.is_computed() {
+            return self.send_part(lane, batch_call).await;
+        }
         let began = now();
         match self.run(lane, batch_call).await {
             Err(failure) if failure.keys_apart && batch_call.groups().len() > 1 => {
@@ -224,6 +230,19 @@ impl Dispatcher {
         }
     }
 
+    /// Sends a call that is decided here, or one group of a call whose keys are apart. Boxed, because
+    /// the former may be divided into the latter, and so that other calls stay small.
+    fn send_part<'a>(self: &'a Arc<Self>, lane: usize, part: &'a BatchCall) -> PartAnswers<'a> {
+        Box::pin(async move {
+            if part.is_computed() {
+                return self.compute(lane, part).await;
+            }
+            let began = now();
+            let outcome = self.run(lane, part).await;
+            self.answers(part, outcome, began)
+        })
+    }
+
     /// Sends requests that cannot share a call because their slot is migrating and the keys of some
     /// have already moved: a call for each group with the same keys. The calls run concurrently, so
     /// that none waits for the others.
@@ -236,11 +255,7 @@ impl Dispatcher {
             .into_iter()
             .map(|(positions, part)| {
                 let dispatcher = Arc::clone(self);
-                let call = async move {
-                    let began = now();
-                    let outcome = dispatcher.run(lane, &part).await;
-                    dispatcher.answers(&part, outcome, began)
-                };
+                let call = async move { dispatcher.send_part(lane, &part).await };
                 (positions, tokio::spawn(call))
             })
             .collect();
@@ -253,6 +268,9 @@ impl Dispatcher {
         answers
     }
 }
+
+/// The answers to a part of a call.
+type PartAnswers<'a> = Pin<Box<dyn Future<Output = Vec<RedisAnswer>> + Send + 'a>>;
 
 #[allow(clippy::disallowed_methods, reason = "measures the store, and decides nothing")]
 fn now() -> Instant {

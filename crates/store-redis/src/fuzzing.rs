@@ -7,6 +7,9 @@ use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule};
 
 use crate::batch::{IdenticalRequests, RedisBatch, RedisCharge, RedisRequest};
 use crate::batch_call::BatchCall;
+use crate::computed_call::ComputedCall;
+use crate::link::RedisReply;
+use crate::script::COMPARE_AND_SET;
 use crate::url::RedisUrl;
 use crate::{link, shared_keys, shared_settings};
 
@@ -28,10 +31,27 @@ pub fn replies(bytes: &[u8]) {
             );
         }
     }
+    computed_replies(&reply);
     let _ = shared_keys::answer(
         &RedisRequest::Settle(vec![item(1, 0), item(2, 1), item(3, 3)]),
         &reply,
     );
+}
+
+/// The same for requests that are decided here, whichever of their replies it is.
+fn computed_replies(reply: &RedisReply) {
+    let alone = RedisRequest::Settle(vec![item(1, 5)]);
+    let mixed = RedisRequest::Settle(vec![item(1, 5), item(2, 3), item(3, 2)]);
+    let calls = [vec![alone], vec![mixed, RedisRequest::Reset(Box::new(item(4, 5)))]];
+    for requests in calls {
+        let (call, size) = (batch_call(requests.clone()), requests.len());
+        let mut computed = ComputedCall::new(&call);
+        for _ in 0..3 {
+            let _ = computed.script_call(&COMPARE_AND_SET);
+            let _ = computed.record_reply(reply);
+        }
+        assert_eq!(computed.into_answers().len(), size);
+    }
 }
 
 /// Each kind of limit in a call of its own, all in one call, and all in one request beside others.
@@ -74,12 +94,13 @@ fn limit_number(algorithm: &str) -> u64 {
     algorithm.len() as u64
 }
 
-const LIMITS: [(&str, &str); 5] = [
+const LIMITS: [(&str, &str); 6] = [
     ("fixed-window", "5/minute"),
     ("sliding-window", "5/day"),
     ("token-bucket", "5/minute burst 7"),
     ("sliding-log", "5/minute"),
     ("fixed-window", "0/minute"),
+    ("stepped-window", "5/minute"),
 ];
 
 #[cfg(test)]

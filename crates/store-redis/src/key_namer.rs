@@ -11,7 +11,7 @@ use tidegate_store::{StoreError, StoreErrorKind};
 use crate::batch::{RedisCharge, RedisCharges, RedisRequest};
 use crate::key_name::KeyName;
 use crate::shared_keys::SharedKey;
-use crate::{KeyFormat, KeyFormatError, RedisStoreBuilder};
+use crate::{KeyFormat, KeyFormatError, RedisStoreBuilder, rule};
 
 /// Names the keys of charges.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct KeyNamer {
     /// The parsed templates of charges that bring one.
     given: Mutex<HashMap<Box<str>, Arc<KeyFormat>>>,
     on_a_cluster: bool,
+    /// Whether every limit is decided here, as if no script knew its algorithm.
+    without_twins: bool,
 }
 
 /// The most templates in the cache, which is cleared beyond that. A configuration has a few.
@@ -36,6 +38,7 @@ impl KeyNamer {
             format: builder.key_format.clone().map(Arc::new),
             given: Mutex::default(),
             on_a_cluster: builder.is_for_a_cluster(),
+            without_twins: builder.without_twins,
         }
     }
 
@@ -92,9 +95,19 @@ impl KeyNamer {
         }
     }
 
+    fn own_item(&self, charge: &Charge<'_>) -> RedisCharge {
+        let item = RedisCharge::new(&self.prefix, charge);
+        RedisCharge { is_computed: item.is_computed || self.without_twins, ..item }
+    }
+
+    /// Whether a charge to one of our own keys is decided here.
+    pub(crate) const fn is_computed(&self, charge: &Charge<'_>) -> bool {
+        self.without_twins || !rule::has_twin(&charge.rule().limit)
+    }
+
     /// A charge to send; an error if the format cannot store such a limit.
     pub(crate) fn item(&self, charge: &Charge<'_>) -> Result<RedisCharge, StoreError> {
-        let item = RedisCharge::new(&self.prefix, charge);
+        let item = self.own_item(charge);
         let Some(format) = self.format_of(charge)? else { return Ok(item) };
         let limit = &charge.rule().limit;
         format.check(limit).map_err(refused)?;
@@ -104,6 +117,7 @@ impl KeyNamer {
             key: name.around(""),
             // The other limiter's windows begin at the epoch.
             phase: Span::ZERO,
+            is_computed: false,
             shared_key: Some(Box::new(SharedKey {
                 unit: format.window().map_or(Span::ZERO, |name| name.unit(window)),
                 buffer: format.buffer(),
@@ -116,10 +130,7 @@ impl KeyNamer {
     /// Charges to decide together.
     pub(crate) fn items(&self, charges: &[Charge<'_>]) -> Result<RedisCharges, StoreError> {
         if charges.iter().all(|charge| self.is_own_key(charge)) {
-            return Ok(charges
-                .iter()
-                .map(|charge| RedisCharge::new(&self.prefix, charge))
-                .collect());
+            return Ok(charges.iter().map(|charge| self.own_item(charge)).collect());
         }
         let items =
             charges.iter().map(|charge| self.item(charge)).collect::<Result<RedisCharges, _>>()?;

@@ -14,6 +14,7 @@ mod batch_call;
 mod breaker;
 mod builder;
 mod charge_placement;
+mod computed_call;
 mod config;
 mod deadline;
 mod dispatcher;

@@ -44,9 +44,22 @@ pub(crate) fn negative(out: &mut Vec<u8>, number: i8) {
     out.push(number.max(-32) as u8);
 }
 
-/// Bytes, which must be fewer than 2^16.
+/// False, in place of bytes.
+pub(crate) fn no(out: &mut Vec<u8>) {
+    out.push(0xc2);
+}
+
+/// Bytes, which must be fewer than 2^32.
 pub(crate) fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(0xda);
-    out.extend((bytes.len() as u16).to_be_bytes());
+    match bytes.len() {
+        short @ 0..0x1_0000 => {
+            out.push(0xda);
+            out.extend((short as u16).to_be_bytes());
+        }
+        long => {
+            out.push(0xdb);
+            out.extend((long as u32).to_be_bytes());
+        }
+    }
     out.extend_from_slice(bytes);
 }

@@ -13,6 +13,18 @@ const SLIDING_WINDOW: u64 = 2;
 const SLIDING_LOG: u64 = 3;
 const TOKEN_BUCKET: u64 = 4;
 
+/// Whether a script can decide this limit. All others are decided by `core` and stored by
+/// `compare_and_set.lua`.
+pub(crate) const fn has_twin(limit: &Limit) -> bool {
+    matches!(
+        limit,
+        Limit::FixedWindow(_)
+            | Limit::SlidingWindow(_)
+            | Limit::SlidingLog(_)
+            | Limit::TokenBucket(_)
+    )
+}
+
 /// Writes a limit's parameters, as listed at the top of the algorithm's script, followed by a cost.
 pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, charged: Cost, now: Timestamp) {
     let quota = limit.quota();
@@ -32,6 +44,8 @@ pub(crate) fn write(out: &mut Vec<u8>, limit: &Limit, charged: Cost, now: Timest
             let (micros, rest) = brim(by);
             [TOKEN_BUCKET, by.pace(), micros, rest, window]
         }
+        // Without a twin, nothing is sent to a script.
+        _ => [CLOSED, 0, 0, 0, 0],
     };
     let ends = ends(limit, now);
     message_pack::list(out, 7 + ends.len());

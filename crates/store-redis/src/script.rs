@@ -20,6 +20,14 @@ pub(crate) static PLAIN: LazyLock<RedisScript> =
 pub(crate) static PLAIN_AT: LazyLock<RedisScript> =
     LazyLock::new(|| assemble_plain(include_str!("../lua/clock_in_hand.lua")));
 
+/// Stores what was decided outside of Redis, if nothing has changed meanwhile.
+pub(crate) static COMPARE_AND_SET: LazyLock<RedisScript> =
+    LazyLock::new(|| assemble_comparison(include_str!("../lua/clock.lua")));
+
+/// The same by a given clock, for tests.
+pub(crate) static COMPARE_AND_SET_AT: LazyLock<RedisScript> =
+    LazyLock::new(|| assemble_comparison(include_str!("../lua/clock_in_hand.lua")));
+
 /// Reads the shared settings.
 pub(crate) static BOARD_LOOK: LazyLock<RedisScript> =
     LazyLock::new(|| RedisScript::new(without_comments(include_str!("../lua/board_look.lua"))));
@@ -58,6 +66,12 @@ fn assemble_plain(clock: &str) -> RedisScript {
         include_str!("../lua/plain_log.lua"),
         include_str!("../lua/plain_settle.lua"),
     ];
+    RedisScript::new(parts.map(without_comments).concat())
+}
+
+fn assemble_comparison(clock: &str) -> RedisScript {
+    let parts =
+        [include_str!("../lua/names.lua"), clock, include_str!("../lua/compare_and_set.lua")];
     RedisScript::new(parts.map(without_comments).concat())
 }
 

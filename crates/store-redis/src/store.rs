@@ -42,7 +42,8 @@ use crate::{RedisConfig, RedisStoreBuilder, shared_settings};
 ///
 /// # Cost
 ///
-/// A decision takes one round trip, which it shares with the decisions that are made at the same time. A
+/// A decision takes one round trip, which it shares with the decisions that are made at the same time; with an
+/// algorithm that has no script, such as a stepped window, two. A
 /// counter is one key, which expires when it stops mattering. After some failures in a row, requests fail at
 /// once until a probe finds Redis again, so that an outage takes neither time nor memory.
 #[derive(Debug)]
@@ -52,6 +53,8 @@ pub struct RedisStore {
     pub(crate) queues: RedisQueues,
     /// For keys that another limiter also writes: each of their calls carries one request.
     pub(crate) shared_key_queues: RedisQueues,
+    /// For limits that no script can decide: each of their calls takes two round trips or more.
+    pub(crate) computed_queues: RedisQueues,
     pub(crate) naming: Arc<KeyNamer>,
     settings_key: KeyName,
     instance_list_key: KeyName,
@@ -91,9 +94,17 @@ impl RedisStore {
         // Without a Cluster, any requests can share a call. So there is one queue, and each
         // connection has one sender, whose calls follow one another at a distance.
         let common = || queues(vec![(0..lanes).rev().collect()], CALLS_PER_SENDER);
+        // A counter is in flight once: two calls that change it would get in each other's way.
+        let exclusive = |queues: RedisQueues| queues.into_iter().map(RedisQueue::exclusive);
+        let computed_queues = match dispatcher.is_cluster() {
+            true => per_lane(),
+            false => queues(vec![(0..lanes).rev().collect()], 1),
+        };
+        let computed_queues = exclusive(computed_queues).collect();
         Self {
             queues: if dispatcher.is_cluster() { per_lane() } else { common() },
             shared_key_queues: per_lane(),
+            computed_queues,
             dispatcher,
             naming,
             settings_key: shared_settings::name(builder.prefix.as_bytes(), &builder.secret),
@@ -187,7 +198,9 @@ impl RedisStore {
         {
             return None;
         }
-        let queue = queue(&self.queues, charge.counter());
+        let is_computed = self.naming.is_computed(charge);
+        let queues = if is_computed { &self.computed_queues } else { &self.queues };
+        let queue = queue(queues, charge.counter());
         let pending = queue.join_identical(charge)?;
         let place = ClusterSlot { slot: 0, subject: charge.subject() };
         Some(self.answer(Ok(pending), place, queue, patience))
@@ -247,10 +260,12 @@ impl RedisStore {
         request: &RedisRequest,
         counter: Fingerprint,
     ) -> &Arc<RedisQueue<Arc<Dispatcher>>> {
-        queue(
-            if request.has_shared_keys() { &self.shared_key_queues } else { &self.queues },
-            counter,
-        )
+        let queues = match request {
+            _ if request.has_shared_keys() => &self.shared_key_queues,
+            _ if request.is_computed() => &self.computed_queues,
+            _ => &self.queues,
+        };
+        queue(queues, counter)
     }
 
     pub(crate) fn deadline(&self) -> Duration {

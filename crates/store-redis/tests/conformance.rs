@@ -18,6 +18,11 @@ mod standalone {
     tidegate_conformance::suite!(super::standalone);
 }
 
+/// Every algorithm as if no script knew it.
+mod without_twins {
+    tidegate_conformance::suite!(super::without_twins);
+}
+
 mod sentinel {
     tidegate_conformance::suite!(super::sentinel);
 }
@@ -29,6 +34,11 @@ mod cluster {
 fn standalone() -> subject::RedisSubject {
     static REDIS: LazyLock<Redis> = LazyLock::new(Redis::start);
     subject::RedisSubject::new(&REDIS.url(), |_| REDIS.address())
+}
+
+fn without_twins() -> subject::RedisSubject {
+    static REDIS: LazyLock<Redis> = LazyLock::new(|| Redis::builder().user(ACL).start());
+    subject::RedisSubject::without_twins(&as_limited_user(&REDIS.url()), |_| REDIS.address())
 }
 
 fn sentinel() -> subject::RedisSubject {

@@ -29,13 +29,14 @@ const FIXED: usize = 0;
 const SLIDING: usize = 1;
 const LOG: usize = 2;
 const BUCKET: usize = 3;
+const STEPPED: usize = 4;
 
 /// All algorithms, with windows of a second; and again with windows that no test outlives.
 fn counters() -> Vec<Counter> {
-    use AlgorithmKind::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};
-    let short = [FixedWindow, SlidingWindow, SlidingLog, TokenBucket]
+    use AlgorithmKind::{FixedWindow, SlidingLog, SlidingWindow, SteppedWindow, TokenBucket};
+    let short = [FixedWindow, SlidingWindow, SlidingLog, TokenBucket, SteppedWindow]
         .map(|kind| Counter::new(kind, &format!("{LIMIT}/1s"), 1));
-    let long = [FixedWindow, SlidingWindow, SlidingLog]
+    let long = [FixedWindow, SlidingWindow, SlidingLog, SteppedWindow]
         .map(|kind| Counter::new(kind, &format!("{LIMIT}/400d"), 2));
     let bucket = Counter::new(TokenBucket, &format!("1/10d burst {LIMIT}"), 2);
     short.into_iter().chain(long).chain([bucket]).collect()
@@ -132,7 +133,7 @@ fn together_they_are_admitted_as_often_as_the_limit_says_in_every_window() {
         mine.sort_by_key(|one| one.asked);
         mine
     };
-    for (which, counter) in counters().iter().enumerate().skip(4) {
+    for (which, counter) in counters().iter().enumerate().skip(5) {
         assert_eq!(of(which).len() as u64, LIMIT, "{}", counter.limit());
     }
     let windows = by_window(&of(FIXED), 0);
@@ -142,6 +143,7 @@ fn together_they_are_admitted_as_often_as_the_limit_says_in_every_window() {
     let full = |count: &u64| (LIMIT * 9 / 10..=LIMIT).contains(count);
     assert!(windows.len() >= 3 && windows.iter().all(full), "{windows:?}");
     assert_within(&of(LOG), |_| LIMIT);
+    assert_within(&of(STEPPED), |_| LIMIT);
     assert_within(&of(BUCKET), |span| LIMIT + LIMIT * span / WINDOW);
 }
 

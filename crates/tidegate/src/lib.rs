@@ -56,6 +56,7 @@
 //! | [`SlidingWindow`](AlgorithmKind::SlidingWindow) (default) | L (1 + d/W); about L on ordinary traffic | constant |
 //! | [`SlidingLog`](AlgorithmKind::SlidingLog) | L, always | about 3 bytes per request |
 //! | [`TokenBucket`](AlgorithmKind::TokenBucket) (with a burst) | burst + L d/W | constant |
+//! | [`SteppedWindow`](AlgorithmKind::SteppedWindow) | L, always; a unit comes back a step late | a count for each step |
 //!
 //! With small limits, a sliding window is stricter than it says: of requests that arrive exactly at the
 //! rate, it admits 90 % at `10/minute` and half at `1/minute`, because each request also weighs on the

@@ -65,7 +65,7 @@ fn wanted<'a>(
 fn uniform(rounds: usize, decisions: u64, only: &str, figures: &mut Figures) -> anyhow::Result<()> {
     let redis = Redis::start();
     let mut rows = Vec::new();
-    for kind in wanted(AlgorithmKind::ALL, "100,000 keys", only) {
+    for kind in wanted(&scripts::KINDS, "100,000 keys", only) {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             theirs.push(scripts::run(&redis, kind, KEYS, decisions)?);

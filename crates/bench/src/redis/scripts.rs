@@ -8,6 +8,14 @@ use tidegate_testkit::Redis;
 
 use super::{Result, warm_up};
 
+/// The algorithms that have a usual script.
+pub(super) const KINDS: [AlgorithmKind; 4] = [
+    AlgorithmKind::FixedWindow,
+    AlgorithmKind::SlidingWindow,
+    AlgorithmKind::SlidingLog,
+    AlgorithmKind::TokenBucket,
+];
+
 /// A script and its arguments: limits that are never reached, with one key or with many.
 fn script(kind: AlgorithmKind, keys: u64) -> anyhow::Result<(&'static str, [&'static str; 2])> {
     Ok(match kind {

@@ -4,6 +4,7 @@
 mod fixed_window;
 mod sliding_log;
 mod sliding_window;
+mod stepped_window;
 mod store;
 mod token_bucket;
 
@@ -37,6 +38,7 @@ pub fn model(limit: &Limit) -> Box<dyn Model> {
         AlgorithmKind::SlidingWindow => Box::new(sliding_window::SlidingWindow::new(&quota)),
         AlgorithmKind::SlidingLog => Box::new(sliding_log::SlidingLog::new(&quota)),
         AlgorithmKind::TokenBucket => Box::new(token_bucket::TokenBucket::new(&quota)),
+        AlgorithmKind::SteppedWindow => Box::new(stepped_window::SteppedWindow::new(limit)),
         other => panic!("{other} has no model yet: add a file in model/, and an arm here"),
     }
 }

@@ -22,6 +22,7 @@ macro_rules! for_each_algorithm {
             SlidingWindow sliding_window "sliding-window",
             SlidingLog sliding_log "sliding-log",
             TokenBucket token_bucket "token-bucket",
+            SteppedWindow stepped_window "stepped-window",
         }
     };
 }

@@ -24,17 +24,19 @@ impl KeyTemplate {
 
 fn problem(limit: &Limit, name: Option<WindowName>) -> Option<String> {
     match (limit, name) {
-        (Limit::TokenBucket(_), _) => Some(NO_LAYOUT.to_owned()),
         (Limit::SlidingLog(_), Some(name)) => Some(format!(
             "a sliding-log is one sorted set for each entity: expected no {}",
             KeyPlaceholder::Window(name)
         )),
         (Limit::SlidingLog(_), None) => fraction_of_a_millisecond(limit.quota().window()),
-        (_, None) => Some(format!("a {} has {NO_WINDOW}", limit.kind())),
-        (_, Some(name)) => {
+        (Limit::FixedWindow(_) | Limit::SlidingWindow(_), None) => {
+            Some(format!("a {} has {NO_WINDOW}", limit.kind()))
+        }
+        (Limit::FixedWindow(_) | Limit::SlidingWindow(_), Some(name)) => {
             let by_calendar = limit.calendar().and_then(not_from_the_epoch);
             by_calendar.or_else(|| fraction_of(name, limit.quota().window()))
         }
+        _ => Some(format!("limiters have no common layout for a {}: {WITH_LAYOUT}", limit.kind())),
     }
 }
 
@@ -65,7 +67,6 @@ const fn is_whole(window: Span, unit: Span) -> bool {
     window.as_micros().is_multiple_of(unit.as_micros())
 }
 
-const NO_LAYOUT: &str = "limiters have no common layout for a token-bucket: expected \
-    fixed-window, sliding-window or sliding-log";
+const WITH_LAYOUT: &str = "expected fixed-window, sliding-window or sliding-log";
 const NO_WINDOW: &str = "a count for each window: expected {window_index}, {window_start} or \
     {window_start_ms}";

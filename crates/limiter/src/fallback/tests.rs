@@ -216,7 +216,9 @@ proptest! {
         steps.into_iter().for_each(|step| world.take(step));
         // The store and the share each admit what the algorithm admits in a window.
         let most = match kind {
-            AlgorithmKind::FixedWindow | AlgorithmKind::SlidingLog => 2 * limit,
+            AlgorithmKind::FixedWindow
+            | AlgorithmKind::SlidingLog
+            | AlgorithmKind::SteppedWindow => 2 * limit,
             _ => 4 * limit,
         };
         prop_assert!(world.most_in_a_window() <= most);

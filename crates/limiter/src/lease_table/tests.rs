@@ -257,7 +257,7 @@ proptest! {
                     let into = at.as_micros() % window.as_micros();
                     (Timestamp::from_micros(at.as_micros() - into), 200)
                 }
-                AlgorithmKind::SlidingLog => (*at, 200 + held),
+                AlgorithmKind::SlidingLog | AlgorithmKind::SteppedWindow => (*at, 200 + held),
                 // These algorithms admit up to twice the limit in the worst window, even without leases.
                 _ => (*at, 400 + held),
             };

@@ -18,6 +18,8 @@ pub(super) struct LimitContext<'a> {
     pub(super) algorithm: Option<AlgorithmKind>,
     /// The file's default, for policies without one.
     pub(super) default: Option<AlgorithmKind>,
+    /// How many steps windows have, if the policy says so.
+    pub(super) steps: Option<u64>,
     pub(super) counts_denied: bool,
     pub(super) is_staggered: bool,
     pub(super) is_shadow: bool,
@@ -59,7 +61,9 @@ fn compile(
         FileLimitForm::Text(text) => LimitDraft::from_text(text, &file.at, report)?,
         FileLimitForm::Fields(fields) => LimitDraft::from_fields(fields, report)?,
     };
+    let steps = draft.steps.or(context.steps);
     let limit = draft.limit(context);
+    let limit = limit.and_then(|limit| steps.map_or(Ok(limit), |steps| limit.with_steps(steps)));
     let limit = limit.map_err(|error| report.add(&file.at, error.to_string())).ok()?;
     finish(limit, &file.at, context, report)
 }
@@ -91,6 +95,7 @@ struct LimitDraft {
     units: u64,
     window: LimitWindow,
     burst: Option<u64>,
+    steps: Option<u64>,
     algorithm: Option<AlgorithmKind>,
 }
 
@@ -109,7 +114,7 @@ impl LimitDraft {
             let units =
                 whole(&SourceValue::new(at.clone(), units.trim().to_owned()), "a limit", report);
             let window = LimitWindow::Calendar(calendar(name, at, report)?);
-            return Some(Self { units: units?, window, burst: None, algorithm: None });
+            return Some(Self { units: units?, window, burst: None, steps: None, algorithm: None });
         }
         match text.parse::<Quota>() {
             Ok(quota) => Some(Self::from(quota)),
@@ -129,6 +134,10 @@ impl LimitDraft {
             Some(burst) => Some(whole(burst, "a burst", report)?),
             None => None,
         };
+        let steps = match &fields.steps {
+            Some(text) => Some(steps(text, report)?),
+            None => None,
+        };
         let quota = &fields.quota;
         let draft = match &fields.per {
             None if quota.value.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -141,10 +150,11 @@ impl LimitDraft {
                 units: whole(quota, "a quota", report)?,
                 window: window(per, report)?,
                 burst: None,
+                steps: None,
                 algorithm: None,
             },
         };
-        Some(Self { algorithm, burst: burst.or(draft.burst), ..draft })
+        Some(Self { algorithm, steps, burst: burst.or(draft.burst), ..draft })
     }
 
     fn limit(self, context: &LimitContext<'_>) -> Result<Limit, QuotaError> {
@@ -175,12 +185,17 @@ impl LimitDraft {
 impl From<Quota> for LimitDraft {
     fn from(quota: Quota) -> Self {
         let window = LimitWindow::Span(quota.window());
-        Self { units: quota.limit(), window, burst: quota.burst(), algorithm: None }
+        Self { units: quota.limit(), window, burst: quota.burst(), steps: None, algorithm: None }
     }
 }
 
 fn with_burst(quota: Quota, burst: Option<u64>) -> Result<Quota, QuotaError> {
     burst.map_or(Ok(quota), |burst| quota.with_burst(burst))
+}
+
+/// A number of steps. How many there may be is checked with the limit.
+pub(super) fn steps(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<u64> {
+    whole(text, "a number of steps", report)
 }
 
 /// `1000/calendar-month`, `1000 per calendar-day`: the units, and a name that may be misspelt.

@@ -81,6 +81,7 @@ fn context<'a>(
         hasher,
         algorithm: file.algorithm.as_ref().map(|choice| choice.value),
         default: compiler.defaults.algorithm,
+        steps: file.steps.as_ref().and_then(|steps| super::limits::steps(steps, report)),
         counts_denied: file.count_denied.as_ref().is_some_and(|flag| flag.value),
         is_staggered: file.stagger.as_ref().is_some_and(|flag| flag.value),
         is_shadow: mode == PolicyMode::Shadow,

@@ -36,6 +36,8 @@ file_table! {
         algorithm: Option<SourceValue<String>> as OneOf<AlgorithmKind>,
         /// The most units that can be used at once. Token buckets only.
         burst: Option<SourceValue<String>> as u64,
+        /// How many steps the window has, 2 to 60. Stepped windows only.
+        steps: Option<SourceValue<String>> as u64,
     }
 }
 

@@ -30,6 +30,8 @@ file_table! {
         limits: Option<Vec<FileLimit>> as OneOrMany<FileLimit> = limits,
         /// The algorithm of limits without one of their own.
         algorithm: Option<SourceValue<AlgorithmKind>>,
+        /// How many steps the windows of limits have, 2 to 60. Stepped windows only.
+        steps: Option<SourceValue<String>> as u64,
         /// Other limits for some requests: the first tier that matches replaces `limits`.
         tiers: Vec<FileTier>,
         /// Other limits for some keys, such as "user=42". They take precedence over tiers.

@@ -189,6 +189,9 @@ mod tests {
                 assert!(log.worst <= 100);
                 assert!(of(&group.tally, AlgorithmKind::SlidingWindow).worst < 200);
                 assert!(of(&group.tally, AlgorithmKind::FixedWindow).worst <= 200);
+                // A unit leaves late, but never early.
+                let stepped = of(&group.tally, AlgorithmKind::SteppedWindow);
+                assert!(stepped.too_many == 0 && stepped.worst <= 100);
                 // A window that is full was filled within the last one, which is exact.
                 assert_eq!(of(&group.tally, AlgorithmKind::FixedWindow).too_strict, 0);
             }

@@ -259,7 +259,8 @@ pub(super) const fn class(role: SeriesRole) -> &'static str {
         SeriesRole::Compared(0) => "c0",
         SeriesRole::Compared(1) => "c1",
         SeriesRole::Compared(2) => "c2",
-        SeriesRole::Compared(_) => "c3",
+        SeriesRole::Compared(3) => "c3",
+        SeriesRole::Compared(_) => "c4",
     }
 }
 

@@ -51,13 +51,27 @@ fn plots(charts: &[Chart], out: &mut String) {
 }
 
 impl ReportTable {
+    /// Leaves `-window` out of the names of algorithms if the table would be too wide otherwise.
     fn write(&self, out: &mut String) {
-        let width = |column: usize| {
+        let full: Vec<&str> = self.columns.iter().map(String::as_str).collect();
+        let total = |widths: &[usize]| widths.iter().map(|width| width + 2).sum::<usize>();
+        if total(&self.widths(&full)) <= WIDTH + 2 {
+            return self.write_with(&full, out);
+        }
+        let short = full.iter().map(|name| name.strip_suffix("-window").unwrap_or(name));
+        self.write_with(&short.collect::<Vec<_>>(), out);
+    }
+
+    fn widths(&self, names: &[&str]) -> Vec<usize> {
+        let width = |(column, name): (usize, &&str)| {
             let cells = self.rows.iter().filter_map(|row| row.get(column)).map(ReportCell::shown);
-            let names = self.columns.get(column).map(String::as_str);
-            cells.chain(names).map(|text| text.chars().count()).max().unwrap_or(0)
+            cells.chain([*name]).map(|text| text.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        names.iter().enumerate().map(width).collect()
+    }
+
+    fn write_with(&self, names: &[&str], out: &mut String) {
+        let widths = self.widths(names);
         let mut line = |texts: &mut dyn Iterator<Item = &str>| {
             let mut line = String::new();
             for (column, (text, width)) in texts.zip(&widths).enumerate() {
@@ -69,7 +83,7 @@ impl ReportTable {
             }
             let _ = writeln!(out, "{}", line.trim_end());
         };
-        line(&mut self.columns.iter().map(String::as_str));
+        line(&mut names.iter().copied());
         let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
         line(&mut rules.iter().map(String::as_str));
         for row in &self.rows {

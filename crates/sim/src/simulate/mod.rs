@@ -139,7 +139,9 @@ mod tests {
             outcome.bursts.iter().map(|burst| burst.admitted).collect::<Vec<_>>()
         };
         assert_eq!(bursts(AlgorithmKind::FixedWindow), [5, 5]);
-        for kind in [AlgorithmKind::SlidingWindow, AlgorithmKind::SlidingLog] {
+        for kind in
+            [AlgorithmKind::SlidingWindow, AlgorithmKind::SlidingLog, AlgorithmKind::SteppedWindow]
+        {
             assert_eq!(bursts(kind), [5, 0]);
         }
         assert_eq!(bursts(AlgorithmKind::TokenBucket), [5, 0]);
@@ -152,12 +154,14 @@ mod tests {
             assert!(most(AlgorithmKind::FixedWindow) <= 200, "{model}");
             assert!(most(AlgorithmKind::SlidingWindow) <= 199, "{model}");
             assert!(most(AlgorithmKind::SlidingLog) <= 100, "{model}");
+            assert!(most(AlgorithmKind::SteppedWindow) <= 100, "{model}");
             assert!(most(AlgorithmKind::TokenBucket) <= 200, "{model}");
         }
         let greedy = |algorithm| run("100/minute", TrafficModel::Greedy, algorithm).worst.count;
         assert!(greedy(AlgorithmKind::SlidingWindow) >= 195);
         assert_eq!(greedy(AlgorithmKind::FixedWindow), 200);
         assert_eq!(greedy(AlgorithmKind::SlidingLog), 100);
+        assert_eq!(greedy(AlgorithmKind::SteppedWindow), 100);
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(super) struct QueueBacklog {
     pub(super) schedule: CallSchedule,
     /// `None` if there is only one connection, which keeps the order anyway.
     in_flight: Option<InFlightCounters>,
+    /// Whether a counter is in flight in only one call, and not only on one connection.
+    is_exclusive: bool,
 }
 
 /// A waiting request, together with all identical ones that came later.
@@ -65,7 +67,13 @@ impl QueueBacklog {
             last: 0,
             schedule: CallSchedule::new(lanes, depth),
             in_flight: several.then(InFlightCounters::new),
+            is_exclusive: false,
         }
+    }
+
+    pub(super) fn make_exclusive(&mut self) {
+        self.in_flight.get_or_insert_with(InFlightCounters::new);
+        self.is_exclusive = true;
     }
 
     /// How many callers wait.
@@ -160,6 +168,7 @@ impl QueueBacklog {
         request: &RedisRequest,
         leaves_on: Option<usize>,
     ) -> Option<usize> {
+        let leaves_on = leaves_on.filter(|_| !self.is_exclusive);
         self.in_flight.as_ref()?.blocking_lane(request, leaves_on)
     }
 

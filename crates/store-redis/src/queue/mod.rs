@@ -76,6 +76,12 @@ impl<C: RedisTransport> RedisQueue<C> {
         Arc::new(Self { transport, most, deadline, backlog, sender_wakeups })
     }
 
+    /// Keeps a counter in flight in only one call at a time.
+    pub(crate) fn exclusive(self: Arc<Self>) -> Arc<Self> {
+        self.backlog.lock().make_exclusive();
+        self
+    }
+
     /// Queues a request. A caller that drops the reply before its request was sent withdraws it.
     ///
     /// Not an `async fn`: a future that holds the request would be moved several times, which takes

@@ -72,12 +72,12 @@ fn write(out: &mut Vec<u8>, item: &RedisCharge, items: &[RedisCharge]) {
     message_pack::bytes(out, &shared_key.name.tail);
 }
 
-/// The number of the layout in `plain_settle.lua`. Token buckets have been refused already.
+/// The number of the layout in `plain_settle.lua`. Limits without a layout have been refused already.
 const fn layout(limit: &Limit) -> u64 {
     match limit {
         Limit::FixedWindow(_) => 1,
-        Limit::SlidingWindow(_) | Limit::TokenBucket(_) => 2,
         Limit::SlidingLog(_) => 3,
+        _ => 2,
     }
 }
 

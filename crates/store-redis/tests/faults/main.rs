@@ -5,6 +5,7 @@
 
 mod acl;
 mod cluster;
+mod computed;
 mod expiry;
 mod failover;
 mod migration;

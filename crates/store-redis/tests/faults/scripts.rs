@@ -23,8 +23,8 @@ async fn flushing_scripts_in_a_loop_costs_no_error_and_no_count() {
         }
     });
     let counters: Vec<_> =
-        (0..4).map(|n| Counter::new(AlgorithmKind::ALL[n], "1500/400d", n as u64)).collect();
-    let callers = (0..32).map(|n| {
+        (0..5).map(|n| Counter::new(AlgorithmKind::ALL[n], "1500/400d", n as u64)).collect();
+    let callers = (0..40).map(|n| {
         let (store, counter) = (Arc::clone(&store), counters[n % counters.len()]);
         let flushes = Arc::clone(&flushes);
         tokio::spawn(async move {
@@ -46,5 +46,5 @@ async fn flushing_scripts_in_a_loop_costs_no_error_and_no_count() {
     }
     stop.store(true, Ordering::Relaxed);
     flusher.join().unwrap();
-    assert_eq!(admitted, 4 * 1_500);
+    assert_eq!(admitted, 5 * 1_500);
 }

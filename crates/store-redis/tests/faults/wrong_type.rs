@@ -98,6 +98,8 @@ async fn a_foreign_list_under_one_of_several_keys_charges_none_silently() {
     for (good, bad) in [
         (of(AlgorithmKind::FixedWindow), of(AlgorithmKind::SlidingLog)),
         (of(AlgorithmKind::SlidingLog), of(AlgorithmKind::SlidingWindow)),
+        (of(AlgorithmKind::SteppedWindow), of(AlgorithmKind::SlidingWindow)),
+        (of(AlgorithmKind::FixedWindow), of(AlgorithmKind::SteppedWindow)),
     ] {
         for charges in [[good.charge(), bad.charge()], [bad.charge(), good.charge()]] {
             redis.command(&["FLUSHALL"]).or_panic();

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tidegate_conformance::Subject;
 use tidegate_core::{Charge, Span, Timestamp, Verdict};
 use tidegate_store::{Store, Verdicts};
-use tidegate_store_redis::{RedisConfig, RedisStore};
+use tidegate_store_redis::{RedisConfig, RedisStore, RedisStoreBuilder};
 use tidegate_testkit::Connection;
 use tokio::runtime::Runtime;
 
@@ -31,11 +31,26 @@ pub(crate) struct RedisSubject {
 impl RedisSubject {
     /// A store at `url`; `server_of` returns the server that has a key.
     pub(crate) fn new(url: &str, server_of: fn(&[u8]) -> SocketAddr) -> Self {
+        Self::with(url, server_of, |builder| builder)
+    }
+
+    /// The same, but no script decides: every limit is computed and stored.
+    #[allow(dead_code, reason = "not every test has this")]
+    pub(crate) fn without_twins(url: &str, server_of: fn(&[u8]) -> SocketAddr) -> Self {
+        Self::with(url, server_of, RedisStoreBuilder::without_twins)
+    }
+
+    fn with(
+        url: &str,
+        server_of: fn(&[u8]) -> SocketAddr,
+        change: impl FnOnce(RedisStoreBuilder) -> RedisStoreBuilder,
+    ) -> Self {
         let runtime = Runtime::new().unwrap();
         let config: RedisConfig = url.parse().unwrap();
         // Long enough for a machine that runs all tests concurrently.
         let config = config.connect_timeout(Duration::from_secs(5));
-        let store = RedisStore::builder(config).manual_clock().deadline(PATIENT).build();
+        let builder = RedisStore::builder(config).manual_clock().deadline(PATIENT);
+        let store = change(builder).build();
         Self { runtime, store, server_of, raw: Mutex::default(), now: Mutex::default() }
     }
 

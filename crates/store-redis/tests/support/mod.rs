@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 /// Everything that a Redis user needs to be allowed, and nothing else: the scripts, what they run,
 /// and our keys. It can be handed to the Redis operator as it is.
-pub(crate) const ACL: &str = "tidegate on >secret resetkeys ~{???}[bfslv]???????? resetchannels -@all \
+pub(crate) const ACL: &str = "tidegate on >secret resetkeys ~{???}[bfslvw]???????? resetchannels -@all \
      +eval +evalsha +time +mget +set +psetex +setrange +incrby +del";
 
 /// What the user additionally needs on a Cluster.
