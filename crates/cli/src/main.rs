@@ -4,20 +4,25 @@ mod accuracy;
 mod check;
 mod client;
 mod client_error;
+mod completions;
 mod explain;
 mod gateway;
+mod health;
 mod import;
 mod init;
+mod man;
 mod operator;
 mod output;
 mod progress;
 mod replay;
+mod schema;
 mod serve;
 mod shared_keys;
 mod simulate;
 mod suggest;
 mod top;
 mod validate;
+mod version;
 
 use std::process::ExitCode;
 
@@ -71,6 +76,21 @@ enum CliCommand {
     /// Find the smallest limit that denies no more of an access log than you tolerate
     #[command(after_help = EXIT_CODES)]
     Suggest(suggest::SuggestCommand),
+    /// Ask a running server whether it is well
+    #[command(after_help = health::EXIT_CODES)]
+    Health(health::HealthCommand),
+    /// Print the JSON Schema of a configuration, for editors
+    #[command(after_help = EXIT_CODES)]
+    Schema(schema::SchemaCommand),
+    /// Print a script that completes commands and flags in a shell
+    #[command(after_help = EXIT_CODES)]
+    Completions(completions::CompletionsCommand),
+    /// Write the manual pages
+    #[command(hide = true, after_help = EXIT_CODES)]
+    Man(man::ManCommand),
+    /// Print the version, and what this binary was built from
+    #[command(after_help = EXIT_CODES)]
+    Version(version::VersionCommand),
 }
 
 fn main() -> ExitCode {
@@ -86,6 +106,11 @@ fn main() -> ExitCode {
         CliCommand::Accuracy(accuracy) => accuracy.run(),
         CliCommand::Replay(replay) => replay.run(),
         CliCommand::Suggest(suggest) => suggest.run(),
+        CliCommand::Health(health) => health.run(),
+        CliCommand::Schema(schema) => schema.run(),
+        CliCommand::Completions(completions) => completions.run(),
+        CliCommand::Man(man) => man.run(),
+        CliCommand::Version(version) => version.run(),
     };
     match result {
         Ok(code) => code,
