@@ -44,7 +44,8 @@ fn tools_are_installed_in_one_version_each() {
 
 #[test]
 fn continuous_integration_always_checks_what_we_depend_on() {
-    assert!(read(".ci/run").contains("\n./scripts/supply-chain\n"));
+    assert!(read(".ci/run").lines().any(|line| line.trim() == "./scripts/supply-chain"));
+    assert!(read(".github/workflows/ci.yml").contains("- run: .ci/run audit\n"));
     let script = read("scripts/supply-chain");
     assert!(script.contains("check licenses bans sources") && script.contains("check advisories"));
     assert!(read("deny.toml").contains("\n[advisories]\n"));
@@ -62,6 +63,18 @@ fn every_crate_of_others_has_a_checksum() {
             assert!(is_ours || has_sum, "{file}: {package}");
         }
     }
+}
+
+/// The C compiler of a release, and the certificates of its image.
+#[test]
+fn what_a_release_downloads_has_a_checksum() {
+    let text = read("scripts/release-requirements.txt").replace("\\\n", "");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(lines.len() >= 2, "{lines:?}");
+    for line in lines {
+        assert!(line.contains("==") && line.contains("--hash=sha256:"), "{line}");
+    }
+    assert!(read("scripts/release").contains("--require-hashes"));
 }
 
 #[test]

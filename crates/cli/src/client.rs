@@ -80,7 +80,7 @@ pub(crate) async fn post(
 }
 
 /// How an operator or a client authenticates to a server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OperatorCredentials {
     pub(crate) token: Option<String>,
     /// The files of a certificate with its chain, and of its key (PEM).

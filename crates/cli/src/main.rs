@@ -4,15 +4,19 @@ mod accuracy;
 mod check;
 mod client;
 mod client_error;
+mod completions;
 mod explain;
 mod gateway;
+mod health;
 mod import;
 mod init;
+mod man;
 mod number;
 mod operator;
 mod output;
 mod progress;
 mod replay;
+mod schema;
 mod serve;
 mod shared_keys;
 mod simulate;
@@ -20,6 +24,7 @@ mod source;
 mod suggest;
 mod top;
 mod validate;
+mod version;
 
 use std::process::ExitCode;
 
@@ -73,6 +78,21 @@ enum CliCommand {
     /// Find the smallest limit that denies no more of an access log than you tolerate
     #[command(after_help = EXIT_CODES)]
     Suggest(suggest::SuggestCommand),
+    /// Ask a running server whether it is well
+    #[command(after_help = health::EXIT_CODES)]
+    Health(health::HealthCommand),
+    /// Print the JSON Schema of a configuration, for editors
+    #[command(after_help = DONE_OR_ERROR)]
+    Schema(schema::SchemaCommand),
+    /// Print a script that completes commands and flags in a shell
+    #[command(after_help = DONE_OR_ERROR)]
+    Completions(completions::CompletionsCommand),
+    /// Write the manual pages
+    #[command(hide = true, after_help = DONE_OR_ERROR)]
+    Man(man::ManCommand),
+    /// Print the version, and what this binary was built from
+    #[command(after_help = DONE_OR_ERROR)]
+    Version(version::VersionCommand),
 }
 
 fn main() -> ExitCode {
@@ -88,6 +108,11 @@ fn main() -> ExitCode {
         CliCommand::Accuracy(accuracy) => accuracy.run(),
         CliCommand::Replay(replay) => replay.run(),
         CliCommand::Suggest(suggest) => suggest.run(),
+        CliCommand::Health(health) => health.run(),
+        CliCommand::Schema(schema) => schema.run(),
+        CliCommand::Completions(completions) => completions.run(),
+        CliCommand::Man(man) => man.run(),
+        CliCommand::Version(version) => version.run(),
     };
     match result {
         Ok(code) => code,
