@@ -52,7 +52,7 @@ impl<'a> RateLimitValues<'a> {
         let tightest = decision.tightest_index();
         let tightest = tightest.and_then(|index| Some((index, answer.limit_report(index)?)));
         let window = tightest
-            .map(|(_, report)| report.rule.limit.effective_window(&report.verdict).as_secs_ceil());
+            .map(|(_, report)| report.rule.limit.effective_window(report.verdict).as_secs_ceil());
         // A client that waits for `t` must not return before `Retry-After`.
         Self { retry_after, tightest, t: retry_after.or(window).unwrap_or_default() }
     }

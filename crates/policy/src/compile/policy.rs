@@ -24,7 +24,7 @@ pub(crate) fn compile_policy(
     let name = name(&file.name, report);
     let mode = file.mode.as_ref().map(|choice| choice.value).unwrap_or_default();
     let hasher = compiler.hasher.clone();
-    let context = context(name, file, mode, compiler, &hasher);
+    let context = context(name, file, mode, compiler, &hasher, report);
     let key = key::key(&file.key, compiler, report);
     let overrides = key::overrides(&file.overrides, &key, &context, report);
     let key_names = key_format::names(file.key_format.as_ref(), compiler, report);
@@ -75,6 +75,7 @@ fn context<'a>(
     mode: PolicyMode,
     compiler: &PolicyCompiler,
     hasher: &'a KeyHasher,
+    report: &mut ProblemReport<'_>,
 ) -> LimitContext<'a> {
     LimitContext {
         name,
