@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use tidegate_core::text::digits;
+
 use crate::Key;
 
 /// An IP address in one form: an IPv4 address within IPv6 is IPv4, whatever its notation.
@@ -150,7 +152,9 @@ impl IpNetwork {
     /// `203.0.113.9`, `203.0.113.0/24`, `2001:db8::/32`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix.parse::<u8>().ok()?)),
+            Some((address, prefix)) => {
+                (address, Some(u8::try_from(digits(prefix.as_bytes())?).ok()?))
+            }
             None => (text, None),
         };
         let address: IpAddr = address.parse().ok()?;
@@ -268,7 +272,7 @@ mod tests {
             let contains = |text: &str| parsed.contains(IpAddress::read(text.as_bytes()).unwrap());
             assert!(contains(inside) && !contains(outside), "{network}");
         }
-        for text in ["10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "ten", "::/129"] {
+        for text in ["10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "ten", "::/129"] {
             assert_eq!(IpNetwork::read(text), None, "{text}");
         }
     }

@@ -112,3 +112,20 @@ fn a_blocking_call_is_decided_by_the_store_on_any_thread() {
     assert_eq!((peeked.source(), peeked.remaining()), (DecisionSource::Store, Some(0)));
     assert!(!is_admitted(hash("nowhere")));
 }
+
+#[test]
+fn the_first_call_of_a_store_can_come_from_a_thread_without_a_runtime() {
+    let redis = Redis::start();
+    let (own, other) = (limiter(store(&redis)), limiter(store(&redis)));
+    let threads = ["a", "b"].map(|_| {
+        let own = Arc::clone(&own);
+        std::thread::spawn(move || hash_by(&own, "alice").map_err(|denied| denied.to_string()))
+    });
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), Ok(()));
+    }
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let peeked = runtime.block_on(other.peek("alice"));
+    let left = u64::try_from(LIMIT - 2).unwrap();
+    assert_eq!((peeked.source(), peeked.remaining()), (DecisionSource::Store, Some(left)));
+}

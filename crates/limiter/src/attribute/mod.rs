@@ -49,9 +49,10 @@
 //! # Functions that are not async
 //!
 //! They ask a store in memory without waiting. With a remote store the thread waits for its answer,
-//! at most for the store's deadline; with `on_denied = wait` it waits for its turn. This works on any
-//! thread, because a background thread drives the connections. But a thread that runs async tasks should
-//! not wait: its other tasks wait too.
+//! at most for the store's deadline, and then `fail` decides; with `on_denied = wait` it waits for its
+//! turn. This works on any thread, with a runtime or without one, because a background thread drives
+//! connections that only blocked threads use. But a thread that runs async tasks should not wait: its
+//! other tasks wait too.
 
 mod blocking;
 mod denied;

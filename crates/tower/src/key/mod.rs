@@ -1,5 +1,6 @@
 //! Keys: what distinguishes the callers of a layer.
 
+mod address_rule;
 mod context;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use http::HeaderName;
 use tidegate_http::ClientIp;
 use tidegate_limiter::{IpNetwork, OwnedKey};
 
+use self::address_rule::AddressRule;
 pub(crate) use self::context::KeyContext;
 use crate::RequestHead;
 
@@ -90,22 +92,6 @@ impl KeyForm {
             Self::Name => to.push_text(key),
             Self::Parts | Self::Text => to.push(key),
         }
-    }
-}
-
-/// How the client's address is found, and how much of it counts. Fields are `None` until they are set.
-#[derive(Clone, Debug, Default)]
-struct AddressRule {
-    /// Which proxies are trusted.
-    client: Option<ClientIp>,
-    ipv6_prefix: Option<u8>,
-}
-
-impl AddressRule {
-    /// Fills the fields that are not set yet.
-    fn fill_from(&mut self, other: &Self) {
-        self.client = self.client.take().or_else(|| other.client.clone());
-        self.ipv6_prefix = self.ipv6_prefix.or(other.ipv6_prefix);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Health checks, as the service sees them.
+//! Health checks over TLS and HTTP/2, as the service sees them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
