@@ -6,7 +6,6 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
-use tidegate::config::gateway::UpstreamScheme;
 
 use super::cluster::UpstreamCluster;
 use super::connect::connect;
@@ -17,6 +16,7 @@ use super::upload::UploadBody;
 use super::{UpstreamFailure, UpstreamPool, UpstreamSlot};
 use crate::body::GatewayBody;
 use crate::buffers::UploadReservation;
+use crate::config::UpstreamScheme;
 use crate::detachable_work::SentFlag;
 use crate::forward::ForwardRequest;
 
@@ -203,7 +203,18 @@ impl UpstreamRequest<'_> {
             Err(failure) => return SendAttempt::Failed(failure),
         };
         self.sent_flag.set_sent();
-        match h2::send(sender, request, self.response()).await {
+        let sent = h2::send(sender, request, self.response()).await;
+        self.http2_outcome(sent, slot)
+    }
+
+    /// What came of sending a request over HTTP/2.
+    fn http2_outcome(
+        &self,
+        sent: Result<http::Response<Incoming>, Http2SendFailure>,
+        slot: UpstreamSlot,
+    ) -> SendAttempt {
+        let endpoint = Arc::clone(&slot.endpoint);
+        match sent {
             Ok(response) => {
                 let (parts, body) = response.into_parts();
                 let body = GatewayBody::of_h2(body, slot, self.idle());

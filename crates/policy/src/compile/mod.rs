@@ -2,13 +2,11 @@
 
 mod choices;
 mod conditions;
-mod gateway;
 mod key;
 mod key_format;
 mod limits;
 mod policy;
 mod requests;
-mod response;
 mod shared_keys;
 
 use std::collections::HashMap;
@@ -22,13 +20,18 @@ use crate::foreign::{self, FileFormat};
 use crate::matcher::PolicyIndex;
 use crate::plan::by_name;
 use crate::problem::ProblemReport;
+use crate::section::SectionContext;
 use crate::settings::PlanSettings;
 use crate::yaml::{self, SourceValue};
 use crate::{KeyHasher, Plan, PlannedPolicy, PolicyMode};
 
 pub(crate) use choices::PolicyDefaults;
+pub use choices::{bounded_span, file_path, permille, secret_text};
+pub(crate) use conditions::conditions as compile_conditions;
 pub(crate) use key::{OverrideContext, subject_of};
+pub use policy::units;
 pub(crate) use policy::{compile_policy, is_caller_supplied};
+pub use requests::rules_for_forwarding;
 pub(crate) use shared_keys::{limit_names, problem_of as shared_keys_of};
 
 /// Compiles the source of the report. The plan is valid only if the report is clean in the end.
@@ -66,24 +69,12 @@ fn compile_config(
     let key_format = file.key_format.as_ref().and_then(|text| key_format::read(text, report));
     let path_case = file.path_case.as_ref().map(|choice| choice.value);
     let mut compiler = PolicyCompiler {
-        key_format: key_format.clone(),
+        key_format,
         defaults: PolicyDefaults::compile(&file.defaults, report),
         attributes: PlanAttributes::new(path_case.unwrap_or_default()),
         hasher,
     };
-    let settings = PlanSettings {
-        store: file.store.as_ref().and_then(|store| choices::store(store, report)),
-        store_password: file
-            .store_password
-            .as_ref()
-            .and_then(|password| gateway::secret_place(password, report)),
-        store_deadline: Some(compiler.defaults.store_deadline),
-        key_format,
-        trusted_proxies: choices::networks(&file.trusted_proxies, report),
-        legacy_headers: file.http.legacy_headers.as_ref().map(|choice| choice.value),
-        requests: requests::rules_for_checks(file.http.requests.as_ref(), report),
-        is_rlaas: false,
-    };
+    let settings = settings(file, &compiler, report);
     if file.policies.is_empty() && report.is_clean() {
         report.add(&(0..0), "no policy: expected at least one");
     }
@@ -97,18 +88,12 @@ fn compile_config(
         .iter()
         .map(|policy| compile_policy(policy, &mut compiler, amending, report))
         .collect();
-    for (policy, file) in policies.iter().zip(&file.policies) {
-        let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
-        key_format::check(policy, at, report);
-    }
-    shared_keys::check(&policies, &file.policies, report);
-    check_names(file, report);
-    check_charge_count(file, &policies, report);
-    if compiler.attributes.len() > Plan::MAX_ATTRIBUTES {
-        let (count, most) = (compiler.attributes.len(), Plan::MAX_ATTRIBUTES);
-        report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
-    }
-    let gateway = gateway::compile(file, &mut compiler, report);
+    check_policies(file, &policies, &compiler, report);
+    let context = SectionContext { attributes: &compiler.attributes };
+    let sections = report.source().sections().iter();
+    let sections = sections
+        .filter_map(|section| section.compile_from(&file.sections, &context, report))
+        .collect();
     let index = PolicyIndex::new(&mut policies);
     let (attributes, hasher) = (compiler.attributes, compiler.hasher);
     let by_name = by_name(&policies);
@@ -122,8 +107,47 @@ fn compile_config(
         domains: Vec::new(),
         shows_keys: false,
         names_keys: false,
-        gateway,
+        sections,
     })
+}
+
+/// The settings besides the policies.
+fn settings(
+    file: &ConfigFile,
+    compiler: &PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> PlanSettings {
+    let password = file.store_password.as_ref();
+    PlanSettings {
+        store: file.store.as_ref().and_then(|store| choices::store(store, report)),
+        store_password: password.and_then(|password| choices::secret_text(password, report)),
+        store_deadline: Some(compiler.defaults.store_deadline),
+        key_format: compiler.key_format.clone(),
+        trusted_proxies: choices::networks(&file.trusted_proxies, report),
+        legacy_headers: file.http.legacy_headers.as_ref().map(|choice| choice.value),
+        requests: requests::rules_for_checks(file.http.requests.as_ref(), report),
+        is_rlaas: false,
+    }
+}
+
+/// Reports what only shows when all policies are known.
+fn check_policies(
+    file: &ConfigFile,
+    policies: &[PlannedPolicy],
+    compiler: &PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) {
+    for (policy, file) in policies.iter().zip(&file.policies) {
+        let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
+        key_format::check(policy, at, report);
+    }
+    shared_keys::check(policies, &file.policies, report);
+    check_names(file, report);
+    check_charge_count(file, policies, report);
+    if compiler.attributes.len() > Plan::MAX_ATTRIBUTES {
+        let (count, most) = (compiler.attributes.len(), Plan::MAX_ATTRIBUTES);
+        report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
+    }
 }
 
 /// The state that compiling every policy needs.
@@ -183,7 +207,7 @@ pub(crate) fn unconditional_limits(policies: &[PlannedPolicy]) -> usize {
 }
 
 /// Parses a whole number, or reports a problem.
-pub(crate) fn whole(
+pub fn whole(
     text: &SourceValue<String>,
     what: &str,
     report: &mut ProblemReport<'_>,
