@@ -145,6 +145,6 @@ mod tests {
             assert_eq!(hints(policy), [""; 0], "{policy}");
         }
         let hint = &hints("limits: [1/30s, 5/hour]")[0];
-        assert!(hint.starts_with("policy \"a\": 1/30s, 5/hour as a sliding-window"), "{hint}");
+        assert!(hint.starts_with("policy \"a\": a sliding-window of 1/30s, 5/hour also"), "{hint}");
     }
 }

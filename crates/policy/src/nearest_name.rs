@@ -6,7 +6,7 @@ pub(crate) fn nearest<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> O
         return None;
     }
     let begins = |name: &str| text.len() >= 3 && (name.starts_with(text) || text.starts_with(name));
-    let is_other_number = |name: &str| plural(text) == name || plural(name) == text;
+    let is_other_number = |name: &str| is_plural_of(name, text) || is_plural_of(text, name);
     let near = |name: &str| match distance(text, name) {
         near if near <= 1 + text.chars().count() / 4 => Some(near),
         _ if is_other_number(name) => Some(1),
@@ -18,9 +18,10 @@ pub(crate) fn nearest<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> O
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-/// The plural of a word that ends in `y`.
-fn plural(word: &str) -> String {
-    word.strip_suffix('y').map(|stem| format!("{stem}ies")).unwrap_or_default()
+/// Whether one word is the other with `ies` in place of `y`, which is a distance of three.
+fn is_plural_of(plural: &str, word: &str) -> bool {
+    let stems = word.strip_suffix('y').zip(plural.strip_suffix("ies"));
+    stems.is_some_and(|(one, many)| one == many)
 }
 
 /// The number of insertions, deletions, replacements and swaps of neighbours, regardless of case.

@@ -107,7 +107,7 @@ enum LimitWindow {
 impl LimitDraft {
     fn from_text(text: &str, at: &ByteRange, report: &mut ProblemReport<'_>) -> Option<Self> {
         if text.trim() == UNLIMITED {
-            report.add(at, "unlimited stands alone: expected it as the only limit");
+            report.add(at, "unlimited beside another limit: expected it as the only one");
             return None;
         }
         if let Some((units, name)) = by_calendar(text) {

@@ -91,8 +91,8 @@ fn one_run_reports_every_field() {
          a mapping: expected text\n\
          \"1\": expected true or false\n\
          \"1\": expected a list\n\
-         unknown field \"rope\": expected berth, ropes, as, length, afloat, alongside; \
-         did you mean \"ropes\"?"
+         unknown field \"rope\" (did you mean \"ropes\"?): expected berth, ropes, as, length, \
+         afloat, alongside"
     );
     let (mooring, messages) = read("[]");
     let fields = FileMooring::FIELDS.join(", ");
