@@ -13,7 +13,9 @@ use xtask::figures;
 fn main() -> anyhow::Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("vectors") => write_vectors(),
-        Some("schema") => write(SCHEMA, &tidegate_policy::json_schema()),
+        Some("schema") => {
+            write(SCHEMA, &tidegate_policy::json_schema(tidegate_gateway::config::SECTIONS))
+        }
         Some("openapi") => write(OPENAPI, &tidegate_wire::openapi()),
         Some("protobuf") => protobuf::write(),
         Some("figures") => write_figures(),

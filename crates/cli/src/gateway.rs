@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
-use tidegate::config::{PolicySource, gateway};
+use tidegate::config::PolicySource;
 use tidegate::{Plan, Store};
+use tidegate_gateway::config::{GatewayPlan, GatewaySection, SECTIONS};
 use tidegate_gateway::{Gateway, serve};
 use tidegate_server::{
     App, BoundAddress, Listener, ListenerConfig, ListenerTls, Server, ShutdownSignal,
@@ -34,7 +35,7 @@ impl GatewayArgs {
     /// `--upstream`, otherwise none.
     pub(crate) fn demo(&self) -> anyhow::Result<Option<PolicySource>> {
         let demo = self.upstream.as_ref().map(|_| PolicySource::new("demo", DEMO));
-        Ok(demo.transpose()?)
+        Ok(demo.transpose()?.map(|source| source.with_sections(SECTIONS)))
     }
 
     /// The service of `--upstream`.
@@ -45,7 +46,7 @@ impl GatewayArgs {
     /// Builds the gateway, if `--upstream` or the configuration defines one.
     pub(crate) fn prepare(&self, plan: Arc<Plan>) -> anyhow::Result<Option<PreparedGateway>> {
         // The gateway for plans that define none, also after a reload.
-        let fallback = match (&self.upstream, plan.gateway()) {
+        let fallback = match (&self.upstream, plan.section::<GatewaySection>()) {
             (Some(_), Some(_)) => {
                 bail!("--upstream and a gateway in the configuration: expected one of them")
             }
@@ -56,7 +57,7 @@ impl GatewayArgs {
             (None, None) => return Ok(None),
             (None, Some(_)) => None,
             (Some(url), None) => {
-                let to = gateway::GatewayPlan::to(url);
+                let to = GatewayPlan::to(url);
                 Some(to.map_err(|why| anyhow!("--upstream {why}"))?)
             }
         };

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use tidegate::Span;
-use tidegate::config::PolicySource;
 use tidegate_sim::log::{LogGenerator, LogInput, LogLineFormat, LogReadError, LogReader};
 use tidegate_sim::{LogReplay, ReplayError};
 
 use crate::number;
 use crate::output::{OutputArgs, print_with};
 use crate::progress::with_progress_bar;
+use crate::source::read_file;
 use crate::validate::print_problems;
 
 /// The options of `replay`.
@@ -88,8 +88,8 @@ impl ReplayCommand {
     }
 
     fn load(&self, config: &Path) -> Result<LogReplay, ReplayError> {
-        let old = self.against.as_deref().map(PolicySource::read).transpose()?;
-        LogReplay::load(&PolicySource::read(config)?, old.as_ref())
+        let old = self.against.as_deref().map(read_file).transpose()?;
+        LogReplay::load(&read_file(config)?, old.as_ref())
     }
 
     fn generate(&self, lines: u64) -> anyhow::Result<ExitCode> {

@@ -4,13 +4,20 @@ use std::io::stdin;
 use std::path::Path;
 
 use tidegate::config::{FileProblems, PolicySource};
+use tidegate_gateway::config::SECTIONS;
 
-/// Reads the file at a path; `-` is standard input.
+/// Reads the file at a path. It may have all sections that `serve` knows.
+pub(crate) fn read_file(path: &Path) -> Result<PolicySource, FileProblems> {
+    PolicySource::read(path).map(|source| source.with_sections(SECTIONS))
+}
+
+/// The same; `-` is standard input.
 pub(crate) fn read_source(path: &Path) -> Result<PolicySource, FileProblems> {
-    match path.as_os_str() == "-" {
-        true => PolicySource::from_reader(name_of(path), stdin().lock()),
-        false => PolicySource::read(path),
+    if path.as_os_str() != "-" {
+        return read_file(path);
     }
+    let source = PolicySource::from_reader(name_of(path), stdin().lock());
+    source.map(|source| source.with_sections(SECTIONS))
 }
 
 /// The name of a file in messages.

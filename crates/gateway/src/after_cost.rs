@@ -1,10 +1,10 @@
 //! Costs that depend on the response. One unit was taken in advance; here the amount is corrected.
 
 use http::HeaderMap;
-use tidegate::config::gateway::ResponseCostSource;
 use tidegate::{Cost, Decision, RequestCharges, Store};
 use tidegate_server::App;
 
+use crate::config::{GatewayPolicy, ResponseCostSource};
 use crate::upstream::parse_digits;
 
 /// The outcome of forwarding a request, as far as it matters for the cost.
@@ -38,7 +38,7 @@ pub(crate) async fn correct_costs<S: Store>(
             continue;
         };
         last = Some(policy.name());
-        let Some(after) = policy.response_cost() else { continue };
+        let Some(after) = GatewayPolicy::response_cost_of(policy) else { continue };
         let cost = response_cost(after, outcome);
         if cost == Cost::PEEK {
             // If the store does not answer, there is no refund: that errs on the strict side.

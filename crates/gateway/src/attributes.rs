@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderValue};
 use tidegate::config::RequestRules;
-use tidegate::config::gateway::{ApiKeyLocation, GatewayPlan};
 use tidegate::{Attributes, Plan};
 use tidegate_http::{RequestFault, only_cookie, only_parameter, only_text};
 
+use crate::config::{ApiKeyLocation, GatewayPlan};
 use crate::jwt::JwtClaims;
 use crate::request_target::RequestTarget;
 
@@ -82,7 +82,6 @@ impl AttributeLocation {
                 ApiKeyLocation::Header(name) => Some(Self::field(name, gateway)),
                 ApiKeyLocation::Query(name) => Some(Self::Query(name.clone())),
                 ApiKeyLocation::Cookie(name) => Some(Self::Cookie(name.clone())),
-                _ => None,
             };
         }
         let (kind, name) = attribute.split_once(':')?;
@@ -157,6 +156,7 @@ impl Attributes for RouteAttributes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{GatewaySection, SECTIONS};
     use tidegate::config::PolicySource;
 
     fn find(
@@ -168,8 +168,9 @@ mod tests {
             "gateway: {{ upstreams: {{ a: http://h }}, jwt: {{ keys: k, algorithms: HS256 }} }}\n\
              policies: [{{ name: p, key: ['{key}'], limits: [1/s] }}]"
         );
-        let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
-        let lookup = AttributeLookup::by(&plan, plan.gateway().unwrap());
+        let plan = Plan::compile(&PolicySource::new("test", text).unwrap().with_sections(SECTIONS))
+            .unwrap();
+        let lookup = AttributeLookup::by(&plan, plan.section::<GatewaySection>().unwrap());
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());

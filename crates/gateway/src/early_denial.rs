@@ -5,6 +5,8 @@ use tidegate::config::{PlannedPolicy, Precision};
 use tidegate::{Decision, RequestCharges, Store};
 use tidegate_server::App;
 
+use crate::config::GatewayPolicy;
+
 /// The charges that do not depend on claims, and their denial. `None` if they do not deny, or if finding
 /// out would take more than local state. Then nothing was taken, and the request is decided as a whole.
 pub(crate) async fn deny_without_token<'p, S: Store>(
@@ -15,7 +17,7 @@ pub(crate) async fn deny_without_token<'p, S: Store>(
     if charges.cost_fault().is_some() || charges.exceeds_max_charges() {
         return None;
     }
-    let needs_no_claim = |it: &usize| charges.policy(*it).is_some_and(|it| !it.uses_claims());
+    let needs_no_claim = |it: &usize| charges.policy(*it).is_some_and(|it| !uses_claims(it));
     let charges = charges.subset((0..charges.charges().len()).filter(needs_no_claim));
     if charges.is_empty() || !is_denied(app, &charges).await {
         return None;
@@ -34,7 +36,7 @@ pub(crate) async fn deny_without_token<'p, S: Store>(
 async fn is_denied<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> bool {
     let policies = || (0..charges.charges().len()).filter_map(|index| charges.policy(index));
     // A request that can wait in a queue is not denied yet.
-    if policies().any(|policy| policy.max_wait().is_some()) {
+    if policies().any(|policy| GatewayPolicy::max_wait_of(policy).is_some()) {
         return false;
     }
     if !app.limiter().is_remote() {
@@ -47,4 +49,8 @@ async fn is_denied<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> bool
     }
     let remembered = app.limiter().try_decide(charges);
     remembered.is_some_and(|decision| !decision.is_allowed())
+}
+
+fn uses_claims(policy: &PlannedPolicy) -> bool {
+    GatewayPolicy::of(policy).is_some_and(|policy| policy.uses_claims)
 }

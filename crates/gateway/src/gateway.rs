@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tidegate::config::gateway;
 use tidegate::{Plan, WaitQueues};
 use tidegate_server::log::{self, LogLevel};
 use tidegate_server::{NamedFiles, PlanFollower};
@@ -14,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::buffers::BufferBudget;
+use crate::config::{GatewayPlan, GatewaySection};
 use crate::runtime::GatewayRuntime;
 use crate::services::{GatewayError, GatewayServices};
 use crate::upstream::health;
@@ -24,13 +24,14 @@ use crate::upstream::health;
 /// ```
 /// use std::sync::Arc;
 /// use tidegate::Plan;
-/// use tidegate::config::{PolicySource, gateway};
+/// use tidegate::config::PolicySource;
 /// use tidegate_gateway::Gateway;
+/// use tidegate_gateway::config::GatewayPlan;
 ///
 /// let text = "policies: [{ name: demo, key: [ip], limits: [100/minute] }]";
 /// let plan = Plan::compile(&PolicySource::new("limits.yaml", text)?)?;
 /// // The file describes no gateway, so the caller provides one.
-/// let upstream = gateway::GatewayPlan::to("http://127.0.0.1:3000")?;
+/// let upstream = GatewayPlan::to("http://127.0.0.1:3000")?;
 /// let gateway = Gateway::new(Arc::new(plan), Some(upstream))?;
 /// assert_eq!(gateway.listen(), ["127.0.0.1:8000"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -38,7 +39,7 @@ use crate::upstream::health;
 #[derive(Debug)]
 pub struct Gateway {
     /// For plans that do not describe a gateway.
-    fallback: Option<gateway::GatewayPlan>,
+    fallback: Option<GatewayPlan>,
     current: ArcSwap<GatewayRuntime>,
     /// Prepared for the next plan.
     ready: Mutex<Option<Arc<GatewayServices>>>,
@@ -55,11 +56,8 @@ pub struct Gateway {
 
 impl Gateway {
     /// Builds the gateway that the plan describes, or else the one in `fallback`.
-    pub fn new(
-        plan: Arc<Plan>,
-        fallback: Option<gateway::GatewayPlan>,
-    ) -> Result<Self, GatewayError> {
-        let Some(config) = plan.gateway().or(fallback.as_ref()).cloned() else {
+    pub fn new(plan: Arc<Plan>, fallback: Option<GatewayPlan>) -> Result<Self, GatewayError> {
+        let Some(config) = plan.section::<GatewaySection>().or(fallback.as_ref()).cloned() else {
             return Err(GatewayError::new("no gateway: expected \"gateway\" in the file"));
         };
         let services = Arc::new(GatewayServices::new(config, None, &mut NamedFiles::default())?);
@@ -154,8 +152,8 @@ impl Gateway {
         Ok(Arc::new(GatewayServices::new(config.clone(), Some(current), &mut files)?))
     }
 
-    fn config_for<'a>(&'a self, plan: &'a Plan) -> Result<&'a gateway::GatewayPlan, GatewayError> {
-        let config = plan.gateway().or(self.fallback.as_ref());
+    fn config_for<'a>(&'a self, plan: &'a Plan) -> Result<&'a GatewayPlan, GatewayError> {
+        let config = plan.section::<GatewaySection>().or(self.fallback.as_ref());
         config.ok_or_else(|| GatewayError::new("the file has no gateway: expected one, as before"))
     }
 

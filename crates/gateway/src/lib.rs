@@ -12,6 +12,7 @@ mod after_cost;
 mod attributes;
 mod body;
 mod buffers;
+pub mod config;
 mod connection;
 mod detachable_work;
 mod early_denial;

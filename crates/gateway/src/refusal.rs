@@ -2,7 +2,6 @@
 
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use tidegate::config::gateway::DeniedResponse;
 use tidegate::{Plan, Store};
 use tidegate_http::{
     PROBLEM_JSON, RateLimitAnswer, RequestFault, denial, describe, describe_legacy, grpc_message,
@@ -12,6 +11,7 @@ use tidegate_server::{App, ListenerKind, RefusalReason};
 use tidegate_wire::{ProblemDetails, RefusalMembers};
 
 use crate::body::GatewayBody;
+use crate::config::DeniedResponse;
 use crate::upstream::UpstreamFailure;
 
 /// The reason why a request is not forwarded or not answered by its service.

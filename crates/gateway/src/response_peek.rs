@@ -10,7 +10,7 @@ pub(crate) async fn peek_after_cost<S: Store>(
     charges: &RequestCharges<'_>,
 ) -> Option<Decision> {
     let mut policies = (0..charges.charges().len()).filter_map(|index| charges.policy(index));
-    policies.find(|policy| policy.response_cost().is_some())?;
+    policies.find(|policy| policy.is_counted_later())?;
     let decision = app.limiter().decide(&charges.clone().with_cost(Cost::PEEK)).await;
     // If the caller is blocked by now, the response shows the original decision: it was allowed.
     Some(decision).filter(Decision::is_allowed)

@@ -2,10 +2,10 @@
 
 use http::{HeaderMap, HeaderName};
 use tidegate::config::RequestRules;
-use tidegate::config::gateway::GatewayPlan;
 use tidegate_http::{RequestFault, only_field};
 
 use crate::attributes::rules_for_field;
+use crate::config::GatewayPlan;
 
 /// The names of the fields that routes match on, each with the rules for reading it.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::Plan;
+use tidegate::config::PlannedPolicy;
 use tidegate_http::ClientIp;
 
 use crate::attributes::AttributeLookup;
@@ -34,7 +35,7 @@ impl GatewayRuntime {
         let attribute_lookup = AttributeLookup::by(&plan, &services.gateway);
         let route_fields = RouteFields::of(&services.gateway);
         let filter = FieldFilter::by(&plan, &services.gateway);
-        let has_after_costs = plan.policies().iter().any(|it| it.response_cost().is_some());
+        let has_after_costs = plan.policies().iter().any(PlannedPolicy::is_counted_later);
         Self { trust, attribute_lookup, route_fields, filter, has_after_costs, plan, services }
     }
 }

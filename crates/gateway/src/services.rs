@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tidegate::config::gateway;
 use tidegate_server::NamedFiles;
 
 use crate::access_log::{AccessLog, AccessLogError};
+use crate::config::{GatewayPlan, HeaderRules, JwtPlan, UpstreamPlan};
 use crate::forward::FieldRules;
 use crate::jwt::{JwtKeysError, JwtVerifier};
 use crate::upstream::{UpstreamCluster, UpstreamTlsError};
@@ -15,7 +15,7 @@ use crate::upstream::{UpstreamCluster, UpstreamTlsError};
 /// Everything that a gateway's configuration describes, ready for use.
 #[derive(Debug)]
 pub(crate) struct GatewayServices {
-    pub(crate) gateway: gateway::GatewayPlan,
+    pub(crate) gateway: GatewayPlan,
     /// In the order of the gateway's services.
     pub(crate) clusters: Vec<Arc<UpstreamCluster>>,
     /// In the order of the gateway's routes.
@@ -72,7 +72,7 @@ impl GatewayServices {
     /// Takes over from `before` what stays the same: the state of addresses, and the open log. Adds the
     /// files that were read to `files`, even if one of them is at fault.
     pub(crate) fn new(
-        gateway: gateway::GatewayPlan,
+        gateway: GatewayPlan,
         before: Option<&Self>,
         files: &mut NamedFiles,
     ) -> Result<Self, GatewayError> {
@@ -102,7 +102,7 @@ struct ServicesBuilder<'a> {
 }
 
 impl ServicesBuilder<'_> {
-    fn make(mut self, gateway: gateway::GatewayPlan) -> Result<GatewayServices, GatewayError> {
+    fn make(mut self, gateway: GatewayPlan) -> Result<GatewayServices, GatewayError> {
         let before = self.before;
         let mut clusters = Vec::with_capacity(gateway.upstreams().len());
         for config in gateway.upstreams() {
@@ -141,10 +141,7 @@ impl ServicesBuilder<'_> {
         })
     }
 
-    fn cluster(
-        &mut self,
-        config: &gateway::UpstreamPlan,
-    ) -> Result<Arc<UpstreamCluster>, GatewayError> {
+    fn cluster(&mut self, config: &UpstreamPlan) -> Result<Arc<UpstreamCluster>, GatewayError> {
         let clusters = self.before.map(|it| &it.clusters[..]).unwrap_or_default();
         let previous = clusters.iter().find(|cluster| cluster.config.name == config.name);
         if let Some(same) = previous.and_then(|it| it.if_unchanged(config, self.files)) {
@@ -156,7 +153,7 @@ impl ServicesBuilder<'_> {
 
     fn rules(
         &mut self,
-        rules: &[&gateway::HeaderRules],
+        rules: &[&HeaderRules],
         previous: Option<&Arc<FieldRules>>,
     ) -> Result<Arc<FieldRules>, GatewayError> {
         let made = FieldRules::new(rules, self.files).map(Arc::new);
@@ -165,7 +162,7 @@ impl ServicesBuilder<'_> {
 
     fn verifier(
         &mut self,
-        config: &gateway::JwtPlan,
+        config: &JwtPlan,
         signatures: &Arc<AtomicU64>,
     ) -> Result<Arc<JwtVerifier>, GatewayError> {
         let made =
@@ -194,7 +191,7 @@ impl ServicesBuilder<'_> {
 }
 
 fn log(
-    gateway: &gateway::GatewayPlan,
+    gateway: &GatewayPlan,
     before: Option<&GatewayServices>,
     lost_lines: &Arc<AtomicU64>,
 ) -> Result<Option<Arc<AccessLog>>, AccessLogError> {

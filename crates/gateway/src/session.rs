@@ -19,6 +19,7 @@ use crate::after_cost::ForwardOutcome;
 use crate::attributes::{RequestAttributes, RouteAttributes};
 use crate::body::GatewayBody;
 use crate::buffers::UploadReservation;
+use crate::config::GatewayPolicy;
 use crate::connection::{ActiveRequest, GatewayPeer, GatewayProgress, ProtocolSwitch};
 use crate::detachable_work::{DetachableWork, SentFlag};
 use crate::forward::{self, ForwardRequest, TrailerFilter};
@@ -393,7 +394,7 @@ fn answer_denied(
         return refusal::denied_grpc_response(request.plan, answer);
     }
     let policy = answer.policy().and_then(|name| request.plan.policy(name));
-    refusal::denied_response(request.plan, answer, policy.and_then(|policy| policy.denied()))
+    refusal::denied_response(request.plan, answer, policy.and_then(GatewayPolicy::denied_of))
 }
 
 /// Roughly the memory that a waiting request takes: its fields are held both raw and parsed.

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::config::PlannedPolicy;
 use tidegate::{Charge, Decision, Fingerprint, RequestCharges, Span, Store, WaitQueues};
 use tidegate_http::RateLimitAnswer;
 use tidegate_server::App;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::buffers::BufferBudget;
+use crate::config::GatewayPolicy;
 
 /// Decides about a request. If its policy has `on_denied: wait`, a denied request waits, and no later
 /// request overtakes it.
@@ -59,7 +59,7 @@ struct RequiredWait {
 fn required_wait(charges: &RequestCharges<'_>) -> Option<RequiredWait> {
     let (list, numbers) = (charges.charges(), 0..charges.charges().len());
     let is_enforced = |index: &usize| list.get(*index).is_some_and(|it| it.rule().enforced);
-    let waits = |index: usize| charges.policy(index).and_then(PlannedPolicy::max_wait);
+    let waits = |index: usize| charges.policy(index).and_then(GatewayPolicy::max_wait_of);
     let mut waiting = numbers.filter(is_enforced).filter_map(|it| Some((it, waits(it)?)));
     let (index, first) = waiting.next()?;
     let max_wait = waiting.map(|(_, max_wait)| max_wait).fold(first, Span::min);
@@ -71,7 +71,7 @@ fn may_wait(charges: &RequestCharges<'_>, decision: &Decision) -> bool {
     let violated = RateLimitAnswer::of_charges(charges, decision).violated();
     let waits = |name: &str| {
         let policies = (0..charges.charges().len()).filter_map(|index| charges.policy(index));
-        policies.filter(|it| it.name() == name).any(|it| it.max_wait().is_some())
+        policies.filter(|it| it.name() == name).any(|it| GatewayPolicy::max_wait_of(it).is_some())
     };
     violated.into_iter().all(waits)
 }
@@ -81,6 +81,7 @@ const MAX_QUEUE: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
+    use crate::config::SECTIONS;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tidegate::config::PolicySource;
@@ -112,7 +113,11 @@ mod tests {
                  on_denied: wait, max_wait: 10s }}]"
             );
             let store = MemoryStore::builder().clock(TokioClock(Instant::now())).build();
-            let app = App::load(&PolicySource::new("limits.yaml", text).unwrap(), store).unwrap();
+            let app = App::load(
+                &PolicySource::new("limits.yaml", text).unwrap().with_sections(SECTIONS),
+                store,
+            )
+            .unwrap();
             Arc::new(Self { app, queues: WaitQueues::default(), budget: BufferBudget::new(MEMORY) })
         }
 

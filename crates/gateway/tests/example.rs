@@ -6,6 +6,9 @@ mod support;
 
 use support::Front;
 use support::echo::Echo;
+use tidegate::Plan;
+use tidegate::config::PolicySource;
+use tidegate_gateway::config::SECTIONS;
 
 /// The example with the addresses of running services.
 async fn example() -> (Front, [Echo; 3]) {
@@ -22,6 +25,13 @@ async fn example() -> (Front, [Echo; 3]) {
     let front = Front::start(&text).await;
     let _ = std::fs::remove_file(file);
     (front, echoes)
+}
+
+#[test]
+fn the_example_needs_no_hint() {
+    let text = include_str!("../../../examples/gateway.yaml");
+    let source = PolicySource::new("gateway.yaml", text).unwrap().with_sections(SECTIONS);
+    assert_eq!(Plan::compile(&source).unwrap().hints(), [""; 0]);
 }
 
 #[tokio::test]

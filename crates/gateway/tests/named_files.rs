@@ -18,6 +18,7 @@ use support::echo::Echo;
 use support::{Front, fields, request, soon, with};
 use tidegate::config::PolicySource;
 use tidegate::{Clock as _, ManualClock, MemoryStore, SystemClock};
+use tidegate_gateway::config::SECTIONS;
 use tidegate_server::{PlanReloader, ReloadOutcome, ReloadRequest};
 use tidegate_testkit::Scratch;
 
@@ -45,7 +46,7 @@ async fn start(scratch: &Scratch, text: &str) -> (Front, PlanReloader<MemoryStor
     let file = scratch.write("limits.yaml", text);
     let front = Front::start(text).await;
     front.app.add_follower(&front.gateway);
-    let source = PolicySource::read(&file).unwrap();
+    let source = PolicySource::read(&file).unwrap().with_sections(SECTIONS);
     let reloader = PlanReloader::new(Arc::clone(&front.app), &file, &source);
     (front, reloader)
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use support::echo::Echo;
 use support::{Front, front, with};
 use tidegate::config::PolicySource;
+use tidegate_gateway::config::SECTIONS;
 use tidegate_server::{PlanReloader, ReloadOutcome};
 
 const TWO: &str = "[{ name: p, key: [ip], limits: [2/minute] }]";
@@ -78,7 +79,9 @@ async fn files_are_read_when_a_plan_is_loaded_and_not_by_requests() {
     std::fs::remove_file(&keys).unwrap();
     assert_eq!(limit(&front).await, "9");
     // An operator changes only limits: the rest of the plan is unchanged, and is not read again.
-    let amended = PolicySource::new("test", with(echo.address, &jwt(&keys), TWO)).unwrap();
+    let amended = PolicySource::new("test", with(echo.address, &jwt(&keys), TWO))
+        .unwrap()
+        .with_sections(SECTIONS);
     front.app.limiter().reload(&amended).unwrap();
     assert_eq!(limit(&front).await, "2");
 }
@@ -88,7 +91,7 @@ async fn a_plan_takes_effect_when_the_file_that_it_misses_comes() {
     let echo = Echo::start().await;
     let (file, keys) = (scratch("late.yaml"), scratch("late-keys"));
     std::fs::write(&file, with(echo.address, "", TWO)).unwrap();
-    let source = PolicySource::read(&file).unwrap();
+    let source = PolicySource::read(&file).unwrap().with_sections(SECTIONS);
     let front = Front::start(source.text()).await;
     assert_eq!(limit(&front).await, "2");
     front.app.add_follower(&front.gateway);

@@ -10,6 +10,7 @@ use support::echo::Echo;
 use support::{Front, GENEROUS, Reply, soon};
 use tidegate::MemoryStore;
 use tidegate::config::PolicySource;
+use tidegate_gateway::config::SECTIONS;
 use tidegate_server::trace::{SamplingRatio, SpanExporter, TraceParent, Tracer};
 use tidegate_server::{App, ListenerConfig};
 
@@ -20,7 +21,9 @@ async fn start(
     more: &str,
 ) -> (Front<MemoryStore>, SpanExporter) {
     let gateway = format!("gateway: {{ upstreams: {{ up: \"http://{to}\" }} }}");
-    let source = PolicySource::new("test", format!("{gateway}\n{more}\n{GENEROUS}")).unwrap();
+    let source = PolicySource::new("test", format!("{gateway}\n{more}\n{GENEROUS}"))
+        .unwrap()
+        .with_sections(SECTIONS);
     let (tracer, exporter) = Tracer::new(ratio, "test");
     let app = App::load(&source, MemoryStore::new()).unwrap_or_else(|wrong| panic!("{wrong}"));
     (Front::serving(app.with_tracer(tracer), ListenerConfig::default()).await, exporter)

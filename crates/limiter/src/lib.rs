@@ -77,8 +77,8 @@ pub mod config {
         AmendedPlan, Amendment, BlockPenalty, Descriptor, DescriptorCharges, DescriptorOutcome,
         EnvoyDomain, FileProblem, FileProblems, LegacyHeaders, LimitDescription, PathCase,
         PathParameters, PlanSettings, PlannedPolicy, PolicyExplanation, PolicyMatch, PolicyMode,
-        PolicySource, Precision, RequestRules, SingleLimit, SourceSpan, gateway, import,
-        json_schema,
+        PolicySource, Precision, RequestRules, SecretText, Sections, SingleLimit, SourceSpan,
+        import, json_schema,
     };
 }
 

@@ -43,8 +43,6 @@ mod foreign;
 #[cfg(all(feature = "files", any(test, fuzzing)))]
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(feature = "files")]
-pub mod gateway;
 mod hasher;
 #[cfg(feature = "files")]
 mod hints;
@@ -73,9 +71,11 @@ mod requests;
 #[cfg(feature = "files")]
 mod schema;
 #[cfg(feature = "files")]
+mod secret_text;
+#[cfg(feature = "files")]
 mod secrets;
 #[cfg(feature = "files")]
-mod section;
+pub mod section;
 #[cfg(feature = "files")]
 mod settings;
 #[cfg(feature = "files")]
@@ -123,6 +123,10 @@ pub use request_charges::RequestCharges;
 pub use requests::{PathParameters, RequestRules};
 #[cfg(feature = "files")]
 pub use schema::json_schema;
+#[cfg(feature = "files")]
+pub use secret_text::SecretText;
+#[cfg(feature = "files")]
+pub use section::Sections;
 #[cfg(feature = "files")]
 pub use settings::{LegacyHeaders, PathCase, PlanSettings, PolicyMode};
 #[cfg(feature = "files")]

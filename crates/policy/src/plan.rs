@@ -7,10 +7,10 @@ use tidegate_core::Cost;
 
 use crate::attributes::PlanAttributes;
 use crate::foreign::envoy::EnvoyDomain;
-use crate::gateway::GatewayPlan;
 use crate::matcher::PolicyIndex;
 use crate::planned_policy::PlannedPolicy;
 use crate::problem::FileProblems;
+use crate::section::{CompiledSection, Section};
 use crate::settings::PlanSettings;
 use crate::{Attributes, KeyHasher, PolicySource, RequestCharges};
 
@@ -49,7 +49,7 @@ pub struct Plan {
     pub(crate) domains: Vec<EnvoyDomain>,
     pub(crate) shows_keys: bool,
     pub(crate) names_keys: bool,
-    pub(crate) gateway: Option<GatewayPlan>,
+    pub(crate) sections: Vec<CompiledSection>,
 }
 
 /// The numbers of policies by name.
@@ -73,7 +73,7 @@ impl Plan {
     pub const MAX_ATTRIBUTES: usize = 64;
 
     /// Checks a configuration, ours or another limiter's, and reports everything that is wrong with
-    /// it.
+    /// it. It may have the [sections](PolicySource::with_sections) that its source names.
     pub fn compile(source: &PolicySource) -> Result<Self, FileProblems> {
         Self::compile_with(KeyHasher::of_this_process(), source)
     }
@@ -164,9 +164,9 @@ impl Plan {
         &self.domains
     }
 
-    /// The gateway that the file describes.
-    pub const fn gateway(&self) -> Option<&GatewayPlan> {
-        self.gateway.as_ref()
+    /// What the file says in a section of the program.
+    pub fn section<S: Section>(&self) -> Option<&S::Plan> {
+        self.sections.iter().find_map(|section| section.downcast_ref())
     }
 
     /// The attributes that policies use.

@@ -8,10 +8,10 @@ use tidegate_core::{Cost, Fingerprint, KeyTemplate, Rule, Span};
 use crate::KeyHasher;
 use crate::attributes::ResolvedAttributes;
 use crate::cost::{CostFault, CostSource, multiplied_cost};
-use crate::gateway::{DeniedResponse, ResponseCostSource};
 use crate::key::join_parts;
 use crate::key_names::KeyNames;
 use crate::matcher::{ConditionMismatch, MatchCondition};
+use crate::section::{CompiledSection, Section};
 use crate::settings::{OnStoreError, PolicyMode, Precision};
 use crate::subject::{KeyPart, PolicyKey};
 
@@ -33,17 +33,9 @@ pub struct PlannedPolicy {
     pub(crate) store_deadline: Span,
     pub(crate) precision: Precision,
     pub(crate) key_names: KeyNames,
-    pub(crate) gateway_options: PolicyGatewayOptions,
-    /// Whether its key, conditions or cost use a claim of a token.
-    pub(crate) uses_claims: bool,
-}
-
-/// The options of a policy that only a gateway uses.
-#[derive(Debug, Default)]
-pub(crate) struct PolicyGatewayOptions {
-    pub(crate) max_wait: Option<Span>,
-    pub(crate) denied: Option<DeniedResponse>,
-    pub(crate) response_cost: Option<ResponseCostSource>,
+    /// Whether its cost is known only after the request.
+    pub(crate) is_counted_later: bool,
+    pub(crate) sections: Vec<CompiledSection>,
 }
 
 /// The limits that apply together, or none at all.
@@ -114,11 +106,6 @@ impl PlannedPolicy {
         self.key.iter().map(|part| &*part.name)
     }
 
-    /// Whether its key, its conditions or its cost use a claim of a token.
-    pub const fn uses_claims(&self) -> bool {
-        self.uses_claims
-    }
-
     /// The penalty after a denial.
     pub const fn block(&self) -> Option<&BlockPenalty> {
         self.block.as_ref()
@@ -166,19 +153,14 @@ impl PlannedPolicy {
         }
     }
 
-    /// How long denied callers may wait in line at a gateway. By default they are refused immediately.
-    pub const fn max_wait(&self) -> Option<Span> {
-        self.gateway_options.max_wait
+    /// Whether its cost is known only after the request. One unit is taken in advance.
+    pub const fn is_counted_later(&self) -> bool {
+        self.is_counted_later
     }
 
-    /// The gateway's response to denied callers, in place of the default response.
-    pub const fn denied(&self) -> Option<&DeniedResponse> {
-        self.gateway_options.denied.as_ref()
-    }
-
-    /// The cost that only the response determines.
-    pub const fn response_cost(&self) -> Option<&ResponseCostSource> {
-        self.gateway_options.response_cost.as_ref()
+    /// What a section of the program keeps of this policy.
+    pub fn section<S: Section>(&self) -> Option<&S::Policy> {
+        self.sections.iter().find_map(|section| section.downcast_ref())
     }
 
     /// Whether a candidate applies.

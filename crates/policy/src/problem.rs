@@ -171,7 +171,7 @@ fn visible(c: char) -> char {
 
 /// Collects problems while a file is read and compiled.
 #[derive(Debug)]
-pub(crate) struct ProblemReport<'s> {
+pub struct ProblemReport<'s> {
     source: &'s PolicySource,
     found: Vec<(usize, FileProblem)>,
     omitted: usize,
@@ -186,7 +186,8 @@ impl<'s> ProblemReport<'s> {
         self.source
     }
 
-    pub(crate) fn add(&mut self, at: &Range<usize>, message: impl Into<String>) {
+    /// Adds a problem at a place.
+    pub fn add(&mut self, at: &Range<usize>, message: impl Into<String>) {
         if self.found.len() >= MAX_PROBLEMS {
             self.omitted += 1;
             return;
@@ -197,7 +198,7 @@ impl<'s> ProblemReport<'s> {
     }
 
     /// Adds a problem without showing its line, which may hold a secret.
-    pub(crate) fn add_without_line(&mut self, at: &Range<usize>, message: impl Into<String>) {
+    pub fn add_without_line(&mut self, at: &Range<usize>, message: impl Into<String>) {
         self.add(at, message);
         if let Some(span) = self.found.last_mut().and_then(|(_, problem)| problem.span.as_mut()) {
             span.text.clear();
@@ -205,13 +206,7 @@ impl<'s> ProblemReport<'s> {
     }
 
     /// Reports a name that is not among the known ones.
-    pub(crate) fn add_unknown(
-        &mut self,
-        at: &Range<usize>,
-        what: &str,
-        name: &str,
-        known: &[&str],
-    ) {
+    pub fn add_unknown(&mut self, at: &Range<usize>, what: &str, name: &str, known: &[&str]) {
         let list = known.join(", ");
         let hint = nearest(name, known.iter().copied())
             .map(|near| format!(" (did you mean {near:?}?)"))
@@ -221,7 +216,8 @@ impl<'s> ProblemReport<'s> {
         self.add(at, format!("unknown {what} {name:?}{hint}: expected {list}"));
     }
 
-    pub(crate) fn is_clean(&self) -> bool {
+    /// Whether there is no problem so far.
+    pub fn is_clean(&self) -> bool {
         self.found.is_empty()
     }
 
@@ -238,7 +234,7 @@ impl<'s> ProblemReport<'s> {
 }
 
 /// The beginning of a text, enough to recognise it.
-pub(crate) fn brief(text: &str) -> String {
+pub fn brief(text: &str) -> String {
     text::brief(text, MAX_BRIEF)
 }
 

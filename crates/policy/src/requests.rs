@@ -1,6 +1,6 @@
 //! Which ambiguous requests are refused, and which of them an operator can allow.
 
-use crate::file::file_choice;
+use crate::file_choice;
 
 /// The ambiguous parts of requests that are refused or allowed.
 ///

@@ -4,8 +4,8 @@ use std::fmt;
 
 use tidegate_core::{KeyTemplate, Span};
 
-use crate::file::file_choice;
-use crate::gateway::SecretText;
+use crate::SecretText;
+use crate::file_choice;
 use crate::normalise::IpNetwork;
 use crate::requests::RequestRules;
 

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use crate::problem::{FileProblem, FileProblems, SourceSpan};
 use crate::secrets::SecretRanges;
+use crate::section::Sections;
 
 /// A configuration as it was read: a name for messages, and the text.
 ///
@@ -26,6 +27,8 @@ use crate::secrets::SecretRanges;
 pub struct PolicySource {
     name: String,
     text: String,
+    /// The sections that the program reads.
+    sections: Sections,
     /// Where secrets may be. Computed when part of the text is first shown.
     secrets: OnceLock<SecretRanges>,
 }
@@ -61,7 +64,7 @@ impl PolicySource {
     }
 
     const fn of(name: String, text: String) -> Self {
-        Self { name, text, secrets: OnceLock::new() }
+        Self { name, text, sections: &[], secrets: OnceLock::new() }
     }
 
     /// Checks bytes that may not be text.
@@ -102,6 +105,17 @@ impl PolicySource {
             Ok(_) => Self::from_bytes(name, &bytes),
             Err(error) => Err(FileProblems::unreadable(name, &error)),
         }
+    }
+
+    /// Lets the file have these sections; without them, it has only what every program reads.
+    #[must_use]
+    pub fn with_sections(self, sections: Sections) -> Self {
+        Self { sections, ..self }
+    }
+
+    /// The sections that the file may have.
+    pub const fn sections(&self) -> Sections {
+        self.sections
     }
 
     /// The name that messages use for it.

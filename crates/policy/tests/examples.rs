@@ -124,7 +124,7 @@ fn no_example_needs_a_hint() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let policies = examples.join("policies");
     let files = std::fs::read_dir(policies).unwrap().map(|entry| entry.unwrap().path());
-    let others = ["gateway.yaml", "envoy/limits.yaml", "proxies/limits.yaml"];
+    let others = ["envoy/limits.yaml", "proxies/limits.yaml"];
     let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/src/starter.yaml");
     for path in files.chain(others.map(|file| examples.join(file))).chain([starter]) {
         let plan = PolicySource::read(&path).and_then(|source| Plan::compile(&source)).unwrap();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate::Store;
-use tidegate::config::{FileProblems, PolicySource};
+use tidegate::config::{FileProblems, PolicySource, Sections};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -20,6 +20,7 @@ pub struct PlanReloader<S> {
     path: PathBuf,
     /// The text that was tried last, valid or not: the same text is not tried again.
     last: Option<String>,
+    sections: Sections,
     is_refused: bool,
     request: ReloadRequest,
 }
@@ -112,7 +113,9 @@ impl<S: Store + 'static> PlanReloader<S> {
     /// A reloader for a file whose current text, `loaded`, is already in effect.
     pub fn new(app: Arc<App<S>>, path: impl Into<PathBuf>, loaded: &PolicySource) -> Self {
         let last = Some(loaded.text().to_owned());
-        Self { app, path: path.into(), last, is_refused: false, request: ReloadRequest::default() }
+        let sections = loaded.sections();
+        let request = ReloadRequest::default();
+        Self { app, path: path.into(), last, sections, is_refused: false, request }
     }
 
     /// A handle to request a reload from [`follow`](Self::follow).
@@ -146,6 +149,7 @@ impl<S: Store + 'static> PlanReloader<S> {
 
     fn look(&mut self, is_requested: bool, is_whole: &dyn Fn() -> bool) -> Option<ReloadOutcome> {
         let source = PolicySource::read(&self.path);
+        let source = source.map(|source| source.with_sections(self.sections));
         let have_changed = self.app.followers().files().have_changed();
         if !is_whole() {
             return None;

@@ -4,8 +4,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
-use tidegate_limiter::Plan;
-use tidegate_limiter::config::PlannedPolicy;
 
 /// The warnings that requests can cause, each with a flag: whether it was already printed.
 #[derive(Debug, Default)]
@@ -35,23 +33,6 @@ impl LayerWarnings {
     }
 }
 
-/// Warns about policies of a plan with fields that only the gateway applies.
-pub(crate) fn warn_about_plan(plan: &Plan) {
-    if let Some(text) = gateway_only_warning(plan) {
-        warn(&text);
-    }
-}
-
-fn gateway_only_warning(plan: &Plan) -> Option<String> {
-    // In a file, `max_wait` belongs to `on_denied: wait`.
-    let is_gateway_only = |policy: &&PlannedPolicy| {
-        policy.response_cost().is_some() || policy.max_wait().is_some() || policy.denied().is_some()
-    };
-    let names: Vec<_> =
-        plan.policies().iter().filter(is_gateway_only).map(PlannedPolicy::name).collect();
-    (!names.is_empty()).then(|| format!("{}: {GATEWAY_ONLY}", names.join(", ")))
-}
-
 fn warn_once(is_printed: &AtomicBool, text: &str) {
     if !is_printed.swap(true, Ordering::Relaxed) {
         warn(text);
@@ -77,24 +58,9 @@ const FORWARDED: &str = "X-Forwarded-For arrives and no proxy is trusted: client
 const NO_ADDRESS: &str = "the server does not provide the peer's address, so these requests share one \
      counter. In axum, serve with into_make_service_with_connect_info::<SocketAddr>()";
 
-const GATEWAY_ONLY: &str = "costs from the response, on_denied and denied apply in the gateway only; here, \
-     use RateLimitLayer::count_if and on_denied";
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_limiter::config::PolicySource;
-
-    #[test]
-    fn what_only_the_gateway_obeys_is_named() {
-        let plan = |fields: &str| {
-            let text = format!("policies: [{{ name: login, key: [], limits: [5/m]{fields} }}]");
-            Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap()
-        };
-        assert_eq!(gateway_only_warning(&plan("")), None);
-        let said = gateway_only_warning(&plan(", cost: { response_status: [401] }")).unwrap();
-        assert!(said.starts_with("login: "), "{said}");
-    }
 
     #[test]
     fn a_proxy_is_missed_once() {

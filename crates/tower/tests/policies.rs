@@ -145,17 +145,15 @@ fn logins(limit: &str, fields: &str) -> Arc<PlanLimiter> {
 
 #[tokio::test]
 async fn who_fails_too_often_is_blocked() {
-    for fields in ["", ", cost: { response_status: [401] }"] {
-        let app = app(RateLimitLayer::limiter(logins("2/minute", fields)).count_failures());
-        let fails = || from("::1", "/fails");
-        let requests = [get_from("::1"), fails(), get_from("::1"), get_from("::1"), fails()];
-        assert_eq!(statuses(&app, requests).await, [200, 401, 200, 200, 401]);
-        let blocked = app.clone().oneshot(get_from("::1")).await.unwrap();
-        assert_eq!(blocked.status(), 429);
-        let wait: u64 = blocked.headers()["retry-after"].to_str().unwrap().parse().unwrap();
-        assert!(wait > 3_500, "{wait} {fields}");
-        assert_eq!(statuses(&app, [get_from("::2:0:0:0:1")]).await, [200]);
-    }
+    let app = app(RateLimitLayer::limiter(logins("2/minute", "")).count_failures());
+    let fails = || from("::1", "/fails");
+    let requests = [get_from("::1"), fails(), get_from("::1"), get_from("::1"), fails()];
+    assert_eq!(statuses(&app, requests).await, [200, 401, 200, 200, 401]);
+    let blocked = app.clone().oneshot(get_from("::1")).await.unwrap();
+    assert_eq!(blocked.status(), 429);
+    let wait: u64 = blocked.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!(wait > 3_500, "{wait}");
+    assert_eq!(statuses(&app, [get_from("::2:0:0:0:1")]).await, [200]);
 }
 
 #[tokio::test]

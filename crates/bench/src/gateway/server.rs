@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use tidegate::config::{PolicySource, gateway};
+use tidegate::config::PolicySource;
 use tidegate::{MemoryStore, RedisStore, Store};
+use tidegate_gateway::config::GatewayPlan;
 use tidegate_gateway::{Gateway, serve as serve_gateway};
 use tidegate_server::{App, ListenerConfig};
 use tokio::net::TcpListener;
@@ -31,7 +32,7 @@ async fn run<S: Store + 'static>(
     store: S,
 ) -> anyhow::Result<()> {
     let app = Arc::new(App::load(source, store)?);
-    let to = gateway::GatewayPlan::to(upstream).map_err(anyhow::Error::msg)?;
+    let to = GatewayPlan::to(upstream).map_err(anyhow::Error::msg)?;
     let gateway = Arc::new(Gateway::new(app.limiter().plan(), Some(to))?);
     let listener = TcpListener::bind(listen).await?;
     serve_gateway(listener, app, gateway, ListenerConfig::default(), std::future::pending()).await;

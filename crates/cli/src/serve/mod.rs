@@ -29,6 +29,7 @@ pub(crate) use self::signals::StopSignals;
 use self::startup_message::StartupMessage;
 use self::store::{StoreChoice, store_warnings};
 use crate::shared_keys::{SharedKeyCheck, redis_config};
+use crate::source::read_file;
 use crate::validate::print_problems;
 
 impl ServeCommand {
@@ -38,7 +39,7 @@ impl ServeCommand {
             bail!("{file} is not an option of `serve`: expected --config {file}");
         }
         self.operate.set_log_format();
-        let source = match self.config.as_deref().map(PolicySource::read).transpose() {
+        let source = match self.config.as_deref().map(read_file).transpose() {
             Ok(Some(source)) => Some(source),
             Ok(None) => self.gateway.demo()?,
             Err(problems) => return Ok(print_problems(&problems)),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use tidegate::config::PlanSettings;
-use tidegate::config::gateway::SecretText;
+use tidegate::config::SecretText;
 use tidegate::{MemoryStats, MemoryStore, Plan, RedisConfig, RedisStore, RedisUrlError};
 use tidegate_server::WorkerStores;
 

@@ -12,7 +12,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use tidegate::config::gateway;
 use tidegate::{Clock as _, SystemClock, Timestamp};
 use tidegate_server::log::LineWriter;
 
@@ -20,10 +19,12 @@ use losses::AccessLogLosses;
 pub(crate) use record::{AccessLogRecord, AccessLogRequest};
 use target::AccessLogTarget;
 
+use crate::config::AccessLogPlan;
+
 /// An open access log.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
-    config: gateway::AccessLogPlan,
+    config: AccessLogPlan,
     writer: LineWriter,
     losses: Arc<AccessLogLosses>,
     clock: SystemClock,
@@ -34,7 +35,7 @@ pub(crate) struct AccessLog {
 impl AccessLog {
     /// Opens the log. `lost` counts the lines that it loses.
     pub(crate) fn open(
-        config: &gateway::AccessLogPlan,
+        config: &AccessLogPlan,
         lost: Arc<AtomicU64>,
     ) -> Result<Self, AccessLogError> {
         let losses = Arc::new(AccessLogLosses::new(config.file.as_deref(), lost));
@@ -50,7 +51,7 @@ impl AccessLog {
     }
 
     /// Whether the log was opened with this configuration.
-    pub(crate) fn has_config(&self, config: &gateway::AccessLogPlan) -> bool {
+    pub(crate) fn has_config(&self, config: &AccessLogPlan) -> bool {
         self.config == *config
     }
 

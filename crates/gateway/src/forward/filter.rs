@@ -5,9 +5,9 @@ use http::HeaderName;
 use http::request::Parts;
 use hyper::body::Frame;
 use tidegate::Plan;
-use tidegate::config::gateway::{ApiKeyLocation, GatewayPlan};
 
 use super::{FieldRules, hop};
+use crate::config::{ApiKeyLocation, GatewayPlan};
 use crate::refusal::is_grpc;
 
 /// Decides which header fields of a request are forwarded.
@@ -102,6 +102,7 @@ const GRPC: &[&str] = &["grpc-status", "grpc-message", "grpc-status-details-bin"
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{GatewaySection, SECTIONS};
     use tidegate::config::PolicySource;
 
     fn filter(rules: &str, key: &str) -> FieldFilter {
@@ -109,8 +110,9 @@ mod tests {
             "gateway: {{ upstreams: {{ a: http://h }}, requests: {{ {rules} }} }}\n\
              policies: [{{ name: p, key: ['{key}'], limits: [1/s] }}]"
         );
-        let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
-        FieldFilter::by(&plan, plan.gateway().unwrap())
+        let plan = Plan::compile(&PolicySource::new("test", text).unwrap().with_sections(SECTIONS))
+            .unwrap();
+        FieldFilter::by(&plan, plan.section::<GatewaySection>().unwrap())
     }
 
     fn passes(filter: &FieldFilter, name: &'static str) -> bool {

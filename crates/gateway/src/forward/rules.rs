@@ -1,10 +1,12 @@
 //! The configured changes to the header fields of requests and responses.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tidegate::config::gateway::{HeaderRules, SecretText, is_field_value};
+use tidegate::config::SecretText;
+
 use tidegate_http::is_same_variable;
 use tidegate_server::NamedFiles;
 
+use crate::config::{HeaderRules, is_field_value};
 use crate::services::GatewayError;
 
 /// The fields to remove, set and add, with their values already read.

@@ -17,6 +17,7 @@ use tidegate::Plan;
 use tidegate::config::PolicySource;
 
 use super::*;
+use crate::config::{GatewaySection, SECTIONS};
 
 /// Uses the bytes as a token, which must never be accepted; as the header and claims of a token with a valid
 /// signature, which is accepted only if its times are valid; and as a file of keys.
@@ -68,8 +69,9 @@ fn signed(header: &[u8], claims: &[u8]) -> String {
 fn verifier() -> JwtVerifier {
     let text = "gateway: { upstreams: { a: http://h }, jwt: { keys: k, algorithms: [HS256] } }\n\
                 policies: [{ name: p, key: ['jwt:sub'], limits: [1/s] }]";
-    let plan = Plan::compile(&PolicySource::new("fuzz", text).unwrap()).unwrap();
-    let config = plan.gateway().unwrap().jwt.clone().unwrap();
+    let plan =
+        Plan::compile(&PolicySource::new("fuzz", text).unwrap().with_sections(SECTIONS)).unwrap();
+    let config = plan.section::<GatewaySection>().unwrap().jwt.clone().unwrap();
     assert_eq!(config.leeway.as_secs_ceil(), LEEWAY);
     JwtVerifier {
         keys: JwtKeySet::parse(SECRET, &config).unwrap(),

@@ -8,12 +8,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use ring::{digest, hmac};
 use serde_json::Value;
-use tidegate::config::gateway::{JwtAlgorithm, JwtPlan};
 use tidegate_server::NamedFiles;
 use tokio_rustls::rustls::pki_types::SubjectPublicKeyInfoDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use super::der::{self, DerPublicKey};
+use crate::config::{JwtAlgorithm, JwtPlan};
 
 /// The keys of a file.
 #[derive(Debug)]

@@ -14,11 +14,12 @@ use http::HeaderMap;
 use serde_json::{Map, Value};
 use tidegate::Timestamp;
 use tidegate::config::RequestRules;
-use tidegate::config::gateway::{JwtAlgorithm, JwtPlan};
 use tidegate_http::{RequestFault, only_bearer};
 use tidegate_server::NamedFiles;
 
 pub(crate) use keys::{JwtKeySet, JwtKeysError};
+
+use crate::config::{JwtAlgorithm, JwtPlan};
 
 /// Verifies tokens with a set of keys.
 #[derive(Debug)]

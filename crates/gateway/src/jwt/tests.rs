@@ -1,6 +1,7 @@
 //! Tests of the verifier: which tokens and key files are accepted, and which are refused.
 
 use super::*;
+use crate::config::{GatewaySection, SECTIONS};
 use http::header::AUTHORIZATION;
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -44,8 +45,12 @@ fn verifier(keys: &[u8], fields: &str) -> Result<JwtVerifier, JwtKeysError> {
          policies: [{{ name: p, key: ['jwt:sub'], limits: [1/s] }}]",
         file.0.display()
     );
-    let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
-    JwtVerifier::new(plan.gateway().unwrap().jwt.as_ref().unwrap(), &mut NamedFiles::default())
+    let plan =
+        Plan::compile(&PolicySource::new("test", text).unwrap().with_sections(SECTIONS)).unwrap();
+    JwtVerifier::new(
+        plan.section::<GatewaySection>().unwrap().jwt.as_ref().unwrap(),
+        &mut NamedFiles::default(),
+    )
 }
 
 fn hs256() -> JwtVerifier {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::config::gateway::{UpstreamPlan, UpstreamScheme};
 use tidegate_server::NamedFiles;
 
 use super::client_shares::{ClientShare, ClientShares};
@@ -11,6 +10,7 @@ use super::counts::UpstreamCounts;
 use super::endpoint::UpstreamEndpoint;
 use super::tls::{self, UpstreamTlsConfig};
 use super::{UpstreamFailure, tls::UpstreamTlsError};
+use crate::config::{UpstreamPlan, UpstreamScheme};
 
 /// A service and all its addresses. Shared by all workers.
 #[derive(Debug)]
@@ -133,6 +133,7 @@ fn is_secure(config: &UpstreamPlan) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{GatewaySection, SECTIONS};
     use tidegate::Plan;
     use tidegate::config::PolicySource;
 
@@ -149,8 +150,9 @@ mod tests {
             "gateway: {{ upstreams: {{ a: {fields} }} }}\n\
              policies: [{{ name: p, key: [ip], limits: [1/s] }}]"
         );
-        let plan = Plan::compile(&PolicySource::new("test", text).unwrap()).unwrap();
-        plan.gateway().unwrap().upstreams()[0].clone()
+        let plan = Plan::compile(&PolicySource::new("test", text).unwrap().with_sections(SECTIONS))
+            .unwrap();
+        plan.section::<GatewaySection>().unwrap().upstreams()[0].clone()
     }
 
     fn port(cluster: &UpstreamCluster) -> Option<u16> {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tidegate::config::gateway::UpstreamScheme;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -10,6 +9,7 @@ use super::cluster::UpstreamCluster;
 use super::endpoint::UpstreamEndpoint;
 use super::stream::UpstreamStream;
 use super::{UpstreamFailure, tls};
+use crate::config::UpstreamScheme;
 
 /// A new connection, and whether it uses HTTP/2.
 pub(crate) async fn connect(

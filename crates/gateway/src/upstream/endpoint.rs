@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate::config::gateway;
 use tokio::time::Instant;
 
 use super::UpstreamFailure;
 use super::endpoint_log::EndpointLog;
+use crate::config::{UpstreamScheme, UpstreamUrl};
 
 /// An address of a service and its state. Shared by all workers.
 #[derive(Debug)]
 pub(crate) struct UpstreamEndpoint {
-    pub(crate) address: gateway::UpstreamUrl,
+    pub(crate) address: UpstreamUrl,
     /// The address in the format of a `Host` field.
     pub(crate) authority: http::HeaderValue,
     /// The key of this address in pools.
@@ -34,10 +34,10 @@ pub(crate) struct UpstreamEndpoint {
 impl UpstreamEndpoint {
     /// Whether requests go to this address over TLS.
     pub(crate) fn is_secure(&self) -> bool {
-        self.address.scheme == gateway::UpstreamScheme::Https
+        self.address.scheme == UpstreamScheme::Https
     }
 
-    pub(crate) fn new(upstream: &str, address: gateway::UpstreamUrl) -> Self {
+    pub(crate) fn new(upstream: &str, address: UpstreamUrl) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let authority = http::HeaderValue::try_from(address.authority());
         Self {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn endpoint() -> UpstreamEndpoint {
-        UpstreamEndpoint::new("up", gateway::UpstreamUrl::read("http://127.0.0.1:1").unwrap())
+        UpstreamEndpoint::new("up", UpstreamUrl::read("http://127.0.0.1:1").unwrap())
     }
 
     #[tokio::test(start_paused = true)]

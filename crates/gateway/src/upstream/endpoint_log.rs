@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate::config::gateway;
 use tidegate_server::log::{self, LogLevel};
 use tokio::time::Instant;
 
 use super::UpstreamFailure;
+use crate::config::UpstreamUrl;
 
 /// Logs when an address begins to fail and when it recovers, and changes of its health.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ struct EndpointOutage {
 }
 
 impl EndpointLog {
-    pub(crate) fn new(upstream: &str, address: &gateway::UpstreamUrl) -> Self {
+    pub(crate) fn new(upstream: &str, address: &UpstreamUrl) -> Self {
         let (upstream, address) = (upstream.to_owned(), address.to_string());
         Self { upstream, address, outage: Mutex::default() }
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::{Method, Request, StatusCode};
-use tidegate::config::gateway::HealthCheck;
 use tokio::time::{sleep, timeout};
 
 use super::UpstreamFailure;
@@ -14,6 +13,7 @@ use super::connect::connect;
 use super::endpoint::UpstreamEndpoint;
 use super::h1::{ForwardFraming, Http1Exchange, Http1Outcome, Http1Request, UpstreamLink};
 use super::h2::{self, Http2RequestBody};
+use crate::config::HealthCheck;
 use crate::forward::{FieldFilter, FieldRules, ForwardRequest, TrailerFilter};
 
 /// Checks every address of a service, forever.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
-use tidegate::config::gateway::UpstreamScheme;
 
 use super::cluster::UpstreamCluster;
 use super::connect::connect;
@@ -17,6 +16,7 @@ use super::upload::UploadBody;
 use super::{UpstreamFailure, UpstreamPool, UpstreamSlot};
 use crate::body::GatewayBody;
 use crate::buffers::UploadReservation;
+use crate::config::UpstreamScheme;
 use crate::detachable_work::SentFlag;
 use crate::forward::ForwardRequest;
 

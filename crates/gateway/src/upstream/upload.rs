@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
-use tidegate::config::gateway::UploadRules;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::buffers::UploadReservation;
+use crate::config::UploadRules;
 
 /// A request body with its timer and its memory.
 #[derive(Debug)]

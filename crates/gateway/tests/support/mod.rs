@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate::config::{FileProblems, PolicySource};
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
+use tidegate_gateway::config::SECTIONS;
 use tidegate_gateway::{Gateway, serve};
 use tidegate_server::{App, ListenerConfig};
 use tokio::net::TcpListener;
@@ -61,7 +62,7 @@ impl Front {
 
 impl<S: Store + 'static> Front<S> {
     pub(crate) async fn on(text: &str, store: S, config: ListenerConfig) -> Self {
-        let source = PolicySource::new("test", text).unwrap();
+        let source = PolicySource::new("test", text).unwrap().with_sections(SECTIONS);
         let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
         Self::serving(app, config).await
     }
@@ -103,7 +104,7 @@ impl<S: Store + 'static> Front<S> {
     }
 
     pub(crate) fn try_reload(&self, text: &str) -> Result<(), FileProblems> {
-        self.app.reload(&PolicySource::new("test", text).unwrap())
+        self.app.reload(&PolicySource::new("test", text).unwrap().with_sections(SECTIONS))
     }
 
     /// How many decisions of a policy had this outcome, from any source.

@@ -65,7 +65,7 @@ pub(super) fn blocks_of<'p>(request: &RequestCharges<'p>) -> SmallVec<[CallerBlo
             blocks.push(CallerBlock {
                 name: Some(policy.name()),
                 mode: policy.on_store_error(),
-                is_decided_later: request.is_counted_later() || policy.response_cost().is_some(),
+                is_decided_later: request.is_counted_later() || policy.is_counted_later(),
                 first,
                 subject: charge.subject(),
                 rule: &block.rule,

@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 
 use tidegate_core::{AlgorithmKind, Span};
 
-use crate::file::{self, FilePrecision};
+use crate::SecretText;
+use crate::file::{self, FilePrecision, FileSecret, SecretPlace};
 use crate::normalise::{IpNetwork, IpNetworkError};
 use crate::problem::{ProblemReport, brief};
 use crate::settings::{DEFAULT_DEADLINE, OnStoreError, Precision};
@@ -63,32 +64,18 @@ pub(crate) fn networks(
 
 /// Below these bounds no store could answer; above them a request would hang.
 pub(crate) fn deadline(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
-    bounded(text, "a deadline", Span::from_millis(1), Span::from_secs(10), report)
+    bounded_span(text, "a deadline", Span::from_millis(1), Span::from_secs(10), report)
 }
 
 pub(crate) fn block_for(
     text: &SourceValue<String>,
     report: &mut ProblemReport<'_>,
 ) -> Option<Span> {
-    bounded(text, "a block", Span::from_millis(1), Span::from_days(400), report)
+    bounded_span(text, "a block", Span::from_millis(1), Span::from_days(400), report)
 }
 
-/// How long a gateway waits: at most an hour.
-pub(crate) fn timeout(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
-    bounded(text, "a span", Span::from_millis(1), Span::from_secs(3_600), report)
-}
-
-/// How long the body of a request may take: at most a day.
-pub(crate) fn upload(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
-    bounded(text, "a span", Span::from_millis(1), Span::from_days(1), report)
-}
-
-/// How old a token may be.
-pub(crate) fn age(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<Span> {
-    bounded(text, "a span", Span::from_secs(1), Span::from_secs(400 * 86_400), report)
-}
-
-fn bounded(
+/// A span within bounds. `what` says in messages what it is: a deadline.
+pub fn bounded_span(
     text: &SourceValue<String>,
     what: &str,
     least: Span,
@@ -133,7 +120,7 @@ pub(crate) fn precision(
 }
 
 /// `5%` or `0.5%`.
-pub(crate) fn permille(
+pub fn permille(
     text: &SourceValue<String>,
     within: RangeInclusive<u16>,
     report: &mut ProblemReport<'_>,
@@ -154,6 +141,37 @@ pub(crate) fn permille(
         report.add(&text.at, format!("{value:?}: expected a share of 0.1% to {most}%"));
     }
     permille
+}
+
+/// A secret, or where to find it.
+pub fn secret_text(file: &FileSecret, report: &mut ProblemReport<'_>) -> Option<SecretText> {
+    match file {
+        FileSecret::Text(text) => Some(SecretText::Text(text.value.clone())),
+        FileSecret::Place(SecretPlace { file: Some(path), .. }) => {
+            file_path(path, report).map(|path| SecretText::File(path.into()))
+        }
+        FileSecret::Place(SecretPlace { env, .. }) => {
+            let name = env.as_ref()?;
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let is_name = (1..=MAX_VARIABLE).contains(&name.value.len());
+            if !is_name || !name.value.chars().all(is_part) {
+                let value = brief(&name.value);
+                let expected = "expected the name of a variable, such as API_KEY";
+                report.add(&name.at, format!("{value:?}: {expected}"));
+                return None;
+            }
+            Some(SecretText::Env(name.value.clone()))
+        }
+    }
+}
+
+/// The path of a file.
+pub fn file_path(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<String> {
+    if text.value.is_empty() || text.value.len() > 4_096 {
+        report.add(&text.at, format!("{:?}: expected the path of a file", brief(&text.value)));
+        return None;
+    }
+    Some(text.value.clone())
 }
 
 /// Checks only the scheme; the store checks the rest. The value may hold a password, so it is not shown.
@@ -182,3 +200,4 @@ const SCHEMES: &[&str] = &[
 ];
 const STORES: &str = "memory, redis://, rediss://, redis+unix://, redis+sentinel://, \
     rediss+sentinel://, redis+cluster://, rediss+cluster://";
+const MAX_VARIABLE: usize = 128;

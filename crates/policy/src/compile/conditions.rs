@@ -1,6 +1,6 @@
 //! Compiles conditions on attributes.
 
-use super::PolicyCompiler;
+use crate::attributes::PlanAttributes;
 use crate::file;
 use crate::matcher::{MatchCondition, ValuePattern};
 use crate::normalise::NormalForm;
@@ -8,22 +8,22 @@ use crate::problem::{ProblemReport, brief};
 use crate::yaml::SourceValue;
 
 /// Compiles every valid condition; the report lists the problems.
-pub(super) fn conditions(
+pub(crate) fn conditions(
     file: &[file::FileCondition],
-    compiler: &mut PolicyCompiler,
+    attributes: &mut PlanAttributes,
     report: &mut ProblemReport<'_>,
 ) -> Vec<MatchCondition> {
-    file.iter().filter_map(|file| condition(file, compiler, report)).collect()
+    file.iter().filter_map(|file| condition(file, attributes, report)).collect()
 }
 
 fn condition(
     file: &file::FileCondition,
-    compiler: &mut PolicyCompiler,
+    attributes: &mut PlanAttributes,
     report: &mut ProblemReport<'_>,
 ) -> Option<MatchCondition> {
-    let attribute = attribute(&file.attribute, compiler, report)?;
-    let form = NormalForm::of(&file.attribute.value, compiler.attributes.path_case());
-    let mut condition = MatchCondition { attribute, ..MatchCondition::default() };
+    let number = attribute(&file.attribute, attributes, report)?;
+    let form = NormalForm::of(&file.attribute.value, attributes.path_case());
+    let mut condition = MatchCondition { attribute: number, ..MatchCondition::default() };
     if file.patterns.is_empty() {
         report.add(&file.attribute.at, "no pattern: expected at least one");
     }
@@ -53,7 +53,7 @@ fn condition(
 /// The number of an attribute. Names are bounded, since they are looked up in every request.
 pub(super) fn attribute(
     name: &SourceValue<String>,
-    compiler: &mut PolicyCompiler,
+    attributes: &mut PlanAttributes,
     report: &mut ProblemReport<'_>,
 ) -> Option<usize> {
     let is_name = !name.value.is_empty()
@@ -65,7 +65,7 @@ pub(super) fn attribute(
         report.add(&name.at, format!("{value:?} is not an attribute name: expected {expected}"));
         return None;
     }
-    Some(compiler.attributes.number(&name.value))
+    Some(attributes.number(&name.value))
 }
 
 const MAX_ATTRIBUTE: usize = 64;

@@ -41,7 +41,7 @@ pub(super) fn key(
         };
         let default = fields.and_then(|fields| fields.default.as_ref());
         let default = default.map(|default| default.value.as_bytes().into());
-        let attribute = conditions::attribute(name, compiler, report);
+        let attribute = conditions::attribute(name, &mut compiler.attributes, report);
         if let (Some(attribute), Some(form)) = (attribute, form) {
             key.push(KeyPart { attribute, name: name.value.as_str().into(), form, default });
         }

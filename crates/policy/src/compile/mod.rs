@@ -2,13 +2,11 @@
 
 mod choices;
 mod conditions;
-mod gateway;
 mod key;
 mod key_format;
 mod limits;
 mod policy;
 mod requests;
-mod response;
 mod shared_keys;
 
 use std::collections::HashMap;
@@ -22,13 +20,18 @@ use crate::foreign::{self, FileFormat};
 use crate::matcher::PolicyIndex;
 use crate::plan::by_name;
 use crate::problem::ProblemReport;
+use crate::section::SectionContext;
 use crate::settings::PlanSettings;
 use crate::yaml::{self, SourceValue};
 use crate::{KeyHasher, Plan, PlannedPolicy, PolicyMode};
 
 pub(crate) use choices::PolicyDefaults;
+pub use choices::{bounded_span, file_path, permille, secret_text};
+pub(crate) use conditions::conditions as compile_conditions;
 pub(crate) use key::{OverrideContext, subject_of};
+pub use policy::units;
 pub(crate) use policy::{compile_policy, is_caller_supplied};
+pub use requests::rules_for_forwarding;
 pub(crate) use shared_keys::{limit_names, problem_of as shared_keys_of};
 
 /// Compiles the source of the report. The plan is valid only if the report is clean in the end.
@@ -76,7 +79,7 @@ fn compile_config(
         store_password: file
             .store_password
             .as_ref()
-            .and_then(|password| gateway::secret_place(password, report)),
+            .and_then(|password| choices::secret_text(password, report)),
         store_deadline: Some(compiler.defaults.store_deadline),
         key_format,
         trusted_proxies: choices::networks(&file.trusted_proxies, report),
@@ -108,7 +111,11 @@ fn compile_config(
         let (count, most) = (compiler.attributes.len(), Plan::MAX_ATTRIBUTES);
         report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
     }
-    let gateway = gateway::compile(file, &mut compiler, report);
+    let context = SectionContext { attributes: &compiler.attributes };
+    let sections = report.source().sections().iter();
+    let sections = sections
+        .filter_map(|section| section.compile_from(&file.sections, &context, report))
+        .collect();
     let index = PolicyIndex::new(&mut policies);
     let (attributes, hasher) = (compiler.attributes, compiler.hasher);
     let by_name = by_name(&policies);
@@ -122,7 +129,7 @@ fn compile_config(
         domains: Vec::new(),
         shows_keys: false,
         names_keys: false,
-        gateway,
+        sections,
     })
 }
 
@@ -183,7 +190,7 @@ pub(crate) fn unconditional_limits(policies: &[PlannedPolicy]) -> usize {
 }
 
 /// Parses a whole number, or reports a problem.
-pub(crate) fn whole(
+pub fn whole(
     text: &SourceValue<String>,
     what: &str,
     report: &mut ProblemReport<'_>,

@@ -3,13 +3,14 @@
 use tidegate_core::{AlgorithmKind, Cost, Limit, Quota, Span};
 
 use super::limits::{LimitContext, limit_set};
-use super::{PolicyCompiler, choices, conditions, key, key_format, response, whole};
+use super::{PolicyCompiler, choices, conditions, key, key_format, whole};
 use crate::amendment::PendingAmendments;
 use crate::cost::CostSource;
-use crate::file::{FileCost, FilePolicy};
+use crate::file::{FileCost, FileCostFields, FilePolicy};
 use crate::planned_policy::{BlockPenalty, LimitSet, PlannedPolicy, PlannedTier};
 use crate::policy::block_rule;
 use crate::problem::{ProblemReport, brief};
+use crate::section::{CompiledSection, PolicyEntries};
 use crate::settings::{PolicyMode, Precision};
 use crate::yaml::SourceValue;
 use crate::{KeyHasher, Policy};
@@ -39,7 +40,7 @@ pub(crate) fn compile_policy(
         name: name.to_owned(),
         mode,
         indexed: None,
-        conditions: conditions::conditions(&file.condition, compiler, report),
+        conditions: conditions::conditions(&file.condition, &mut compiler.attributes, report),
         key,
         cost: cost(file.cost.as_ref(), compiler, report),
         limits,
@@ -61,10 +62,10 @@ pub(crate) fn compile_policy(
             .and_then(|text| choices::precision(text, report))
             .unwrap_or(compiler.defaults.precision),
         key_names,
-        gateway_options: response::gateway_options(file, report),
-        uses_claims: false,
+        is_counted_later: cost_entries(file).is_some(),
+        sections: Vec::new(),
     };
-    policy.uses_claims = uses_claims(&policy, compiler);
+    policy.sections = sections(file, &policy, compiler, report);
     check_lease(file, &policy, report);
     policy
 }
@@ -114,7 +115,7 @@ fn tiers(
         return Vec::new();
     }
     let tier = |tier: &crate::file::FileTier| {
-        let when = conditions::conditions(&tier.when, compiler, report);
+        let when = conditions::conditions(&tier.when, &mut compiler.attributes, report);
         let limits = limit_set(&tier.limits, context, report)?;
         Some(PlannedTier { when, limits })
     };
@@ -142,15 +143,41 @@ pub(crate) fn is_caller_supplied(attribute: &str) -> bool {
     ["query:", "header:", "cookie:"].iter().any(|prefix| attribute.starts_with(prefix))
 }
 
-/// Whether a policy uses a claim of a token.
-fn uses_claims(policy: &PlannedPolicy, compiler: &PolicyCompiler) -> bool {
+/// The fields of its cost that belong to sections, if it has any.
+fn cost_entries(file: &FilePolicy) -> Option<&FileCostFields> {
+    match &file.cost {
+        Some(FileCost::From(fields)) if !fields.sections.is_empty() => Some(fields),
+        _ => None,
+    }
+}
+
+/// What the sections of the program keep of a policy.
+fn sections(
+    file: &FilePolicy,
+    policy: &PlannedPolicy,
+    compiler: &PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> Vec<CompiledSection> {
+    let all = report.source().sections();
+    if all.is_empty() {
+        return Vec::new();
+    }
     let conditions =
         policy.conditions.iter().chain(policy.tiers.iter().flat_map(|tier| &tier.when));
-    let mut matched = conditions.map(|condition| compiler.attributes.name(condition.attribute));
-    let mut key = policy.key.iter().map(|part| &*part.name);
-    let is_claim = |name: &str| name.starts_with("jwt:");
-    let costs = matches!(&policy.cost, CostSource::Attribute { name, .. } if is_claim(name));
-    costs || matched.any(is_claim) || key.any(is_claim)
+    let mut attributes: Vec<&str> =
+        conditions.map(|condition| compiler.attributes.name(condition.attribute)).collect();
+    attributes.extend(policy.key());
+    if let CostSource::Attribute { name, .. } = &policy.cost {
+        attributes.push(name);
+    }
+    let cost = cost_entries(file);
+    let entries = PolicyEntries {
+        policy: &file.sections,
+        cost: cost.map(|cost| &cost.sections[..]).unwrap_or_default(),
+        cost_default: cost.and_then(|cost| cost.default.as_ref()),
+        attributes: &attributes,
+    };
+    all.iter().filter_map(|section| section.compile_policy_from(&entries, report)).collect()
 }
 
 /// The cost before the request is forwarded. A cost that the response determines is one until then.
@@ -181,7 +208,7 @@ fn cost(
                 }
                 default
             });
-            match conditions::attribute(name, compiler, report) {
+            match conditions::attribute(name, &mut compiler.attributes, report) {
                 Some(attribute) => {
                     let name = name.value.as_str().into();
                     CostSource::Attribute { attribute, name, default, min }
@@ -192,7 +219,8 @@ fn cost(
     }
 }
 
-pub(super) fn units(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Cost {
+/// A cost of at least one unit.
+pub fn units(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Cost {
     let units = whole(text, "a cost", report).filter(|units| *units > 0);
     if units.is_none() && text.value == "0" {
         report.add(&text.at, "a cost of 0 would limit nothing: expected at least 1");

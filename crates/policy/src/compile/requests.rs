@@ -8,7 +8,7 @@ use crate::requests::RequestRules;
 use crate::yaml::SourceValue;
 
 /// The rules of a gateway, which forwards requests and can drop fields from them.
-pub(super) fn rules_for_gateway(
+pub fn rules_for_forwarding(
     file: Option<&FileRequestRules>,
     encoded_slashes: Option<&SourceValue<RefuseOrKeep>>,
     report: &mut ProblemReport<'_>,

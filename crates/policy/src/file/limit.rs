@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use tidegate_core::AlgorithmKind;
 
-use super::{FileValue, OneOf, YamlScalar, file_table};
+use super::{FileValue, OneOf, YamlScalar};
+use crate::file_table;
 use crate::problem::ProblemReport;
 use crate::yaml::{ByteRange, SourceValue, YamlNode, YamlValue, unexpected};
 

@@ -4,7 +4,6 @@
 //! checks what the values mean. Both report to the same list, so that one run shows every mistake.
 //! Each struct is one table ([`file_table!`]), from which the JSON Schema is generated as well.
 
-mod gateway;
 mod limit;
 mod policy;
 mod policy_sections;
@@ -16,32 +15,30 @@ use std::collections::BTreeMap;
 
 use tidegate_core::AlgorithmKind;
 
-pub(crate) use gateway::{
-    FileAccessLog, FileApiKey, FileGateway, FileHeader, FileHeaderRule, FileHeaderRules,
-    FileHealthCheck, FileJwt, FileRoute, FileTimeouts, FileUploads, FileUpstream, LogKeys,
-};
 pub(crate) use limit::{FileLimit, FileLimitFields, FileLimitForm};
-pub(crate) use policy::{FileCondition, FileOverride, FilePolicy, FileTier, OnDenied, overrides};
+pub use policy::FileCondition;
+pub(crate) use policy::{FileOverride, FilePolicy, FileTier, overrides};
 pub(crate) use policy_sections::{
-    FileCost, FileCostFields, FileDeniedResponse, FileKeyFields, FileKeyPart, FilePrecision,
-    KeyFormName,
+    FileCost, FileCostFields, FileKeyFields, FileKeyPart, FilePrecision, KeyFormName,
 };
-pub(crate) use requests::{
-    FileRequestRules, OverrideFieldsRule, RefuseOrKeep, SchemesRule, UnderscoresRule,
+pub use requests::{FileRequestRules, RefuseOrKeep};
+pub(crate) use requests::{OverrideFieldsRule, SchemesRule, UnderscoresRule};
+pub use secret::FileSecret;
+pub(crate) use secret::SecretPlace;
+pub use table::{
+    FileChoice, FileTable, FileValue, OneOf, OneOrMany, TableField, YamlScalar, list, table_schema,
+    texts,
 };
-pub(crate) use secret::{FileSecret, SecretPlace};
-pub(crate) use table::{
-    FileChoice, FileValue, OneOf, OneOrMany, TableField, YamlScalar, choose, file_choice,
-    file_table, list, placed, table_schema, texts,
-};
+pub(crate) use table::{add_fields, choose};
 
 use crate::problem::ProblemReport;
 use crate::settings::{LegacyHeaders, OnStoreError, PathCase};
 use crate::yaml::{SourceValue, YamlNode, entries, one_or_many, text};
+use crate::{file_choice, file_table};
 
 file_table! {
     /// A Tidegate configuration.
-    pub(crate) struct ConfigFile("Tidegate", "a configuration") {
+    pub(crate) struct ConfigFile("Tidegate", "a configuration", extended at Top) {
         /// Where counters are stored: memory, redis://host:6379/0, rediss://, redis+sentinel://h1,h2/service
         /// or redis+cluster://h1,h2.
         store: Option<SourceValue<String>>,
@@ -60,8 +57,6 @@ file_table! {
         http: FileHttp,
         /// Defaults for policies.
         defaults: FileDefaults,
-        /// A gateway in front of services that enforces the policies.
-        gateway: Option<SourceValue<FileGateway>> as FileGateway = placed,
         /// The policies. All that match a request apply together.
         policies: Vec<FilePolicy> [wanted "a list of policies"] = policy::policies,
     }
@@ -110,10 +105,10 @@ impl FileChoice for AlgorithmKind {
 }
 
 /// The schema of a mapping from attributes to patterns.
-pub(crate) type ConditionsShape = BTreeMap<String, OneOrMany<YamlScalar>>;
+pub type ConditionsShape = BTreeMap<String, OneOrMany<YamlScalar>>;
 
 /// Each attribute with its patterns, in the order written.
-fn conditions(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Vec<FileCondition>> {
+pub fn conditions(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Vec<FileCondition>> {
     let expected = "a mapping of attributes to patterns, such as { path: /login, method: POST }";
     let mut conditions = Vec::new();
     for entry in entries(node, expected, report) {

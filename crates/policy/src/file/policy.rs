@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use tidegate_core::AlgorithmKind;
 
 use super::{
-    ConditionsShape, FileCost, FileDeniedResponse, FileKeyPart, FileLimit, FilePrecision,
-    FileValue, OneOf, OneOrMany, conditions, file_choice, file_table, list,
+    ConditionsShape, FileCost, FileKeyPart, FileLimit, FilePrecision, FileValue, OneOrMany,
+    conditions, list,
 };
+use crate::file_table;
 use crate::problem::ProblemReport;
 use crate::settings::{OnStoreError, PolicyMode};
 use crate::yaml::{SourceValue, YamlNode, YamlValue, entries, one_or_many};
 
 file_table! {
     /// A policy: the requests it applies to, its key and its limits.
-    pub(crate) struct FilePolicy("Policy", "a policy") {
+    pub(crate) struct FilePolicy("Policy", "a policy", extended at Policy) {
         /// Its name in responses and metrics. Counters belong to the name: a renamed policy starts with new
         /// ones.
         name: SourceValue<String> [wanted "a name that no other policy has"],
@@ -56,20 +57,16 @@ file_table! {
         precision: Option<SourceValue<FilePrecision>>,
         /// A template for stored keys in place of the file's; none for internal names.
         key_format: Option<SourceValue<String>>,
-        /// Whether the gateway refuses denied callers, or lets them wait in line.
-        on_denied: Option<SourceValue<String>> as OneOf<OnDenied>,
-        /// The longest time that a caller waits in line. Defaults to 5s.
-        max_wait: Option<SourceValue<String>>,
-        /// How the gateway responds to denied callers, in place of the default response.
-        denied: Option<FileDeniedResponse>,
     }
 }
 
 /// An attribute and the patterns it must match.
 #[derive(Clone, Debug)]
-pub(crate) struct FileCondition {
-    pub(crate) attribute: SourceValue<String>,
-    pub(crate) patterns: Vec<SourceValue<String>>,
+pub struct FileCondition {
+    /// Its name.
+    pub attribute: SourceValue<String>,
+    /// The patterns, of which one must match.
+    pub patterns: Vec<SourceValue<String>>,
 }
 
 file_table! {
@@ -91,17 +88,9 @@ pub(crate) struct FileOverride {
     pub(crate) limits: Vec<FileLimit>,
 }
 
-file_choice! {
-    /// Whether denied callers wait in line.
-    pub(crate) enum OnDenied("choice", "OnDeniedName", "What a gateway does with denied callers.") {
-        Refuse = "refuse",
-        Wait = "wait",
-    }
-}
-
 pub(super) fn policies(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Vec<FilePolicy>> {
     let read = |node: &YamlNode, report: &mut ProblemReport<'_>| {
-        let is_absent = |name: &&str| node.get(name).is_none_or(YamlNode::is_null);
+        let is_absent = |name: &&str| !node.has(name);
         let is_map = matches!(node.value, YamlValue::Map(_));
         if is_map && ["limits", "tiers", "overrides"].iter().all(is_absent) {
             report.add(&node.at, "a policy without \"limits\", \"tiers\" or \"overrides\"");

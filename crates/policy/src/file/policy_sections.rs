@@ -1,15 +1,14 @@
 //! The smaller parts of a policy as they are written: key attributes, costs, responses, precision.
 
-use std::collections::BTreeMap;
+use std::iter;
 
 use schemars::JsonSchema;
 
-use super::gateway::field_list;
-use super::{
-    FileHeader, FileValue, OneOf, OneOrMany, YamlScalar, file_choice, file_table, list, texts,
-};
+use super::{FileValue, OneOf, YamlScalar, list};
 use crate::problem::ProblemReport;
-use crate::yaml::{SourceValue, YamlFields, YamlNode, YamlValue, text};
+use crate::section::{SectionPlace, program_of};
+use crate::yaml::{SourceValue, YamlEntry, YamlFields, YamlNode, YamlValue, entries, text};
+use crate::{file_choice, file_table};
 
 /// One attribute of a key.
 #[derive(Clone, Debug, JsonSchema)]
@@ -64,33 +63,14 @@ pub(crate) enum FileCost {
 
 file_table! {
     /// Where a cost comes from: an attribute of the request, or the response that a gateway sees.
-    pub(crate) struct FileCostFields("CostFields", "a number, or") {
+    pub(crate) struct FileCostFields("CostFields", "a number, or", extended at Cost) {
         /// An attribute that holds a number.
         attribute: Option<SourceValue<String>>,
-        /// A header of the response that holds a number.
-        response_header: Option<SourceValue<String>>,
-        /// Only responses with these statuses count, such as 401 or 5xx.
-        response_status: Option<Vec<SourceValue<String>>> as OneOrMany<YamlScalar>
-            = texts("a status such as 401 or 5xx"),
         /// The cost of a request without the attribute or header. Defaults to 1.
         default: Option<SourceValue<String>> as u64,
         /// The least cost of a request, whatever the attribute says. Defaults to 1 for query:, header: and
         /// cookie:, which callers choose themselves, otherwise to 0.
         min: Option<SourceValue<String>> as u64,
-    }
-}
-
-file_table! {
-    /// The response to denied callers.
-    pub(crate) struct FileDeniedResponse("Denied", "a response to denied callers") {
-        /// The status, 400 to 599. Defaults to 429.
-        status: Option<SourceValue<String>> as u16,
-        /// The body. Defaults to a problem document.
-        body: Option<SourceValue<String>>,
-        /// The body's media type. Defaults to text/plain.
-        content_type: Option<SourceValue<String>>,
-        /// Headers in addition to Retry-After and RateLimit.
-        headers: Vec<FileHeader> as BTreeMap<String, String> = field_list,
     }
 }
 
@@ -142,9 +122,17 @@ impl FileValue for FileCost {
             return text(node, "text", report).map(Self::Fixed);
         }
         let fields = FileCostFields::read(node, report)?;
-        let sources = ["attribute", "response_header", "response_status"];
-        let is_there = |name: &&&str| node.get(name).is_some_and(|node| !node.is_null());
-        if sources.iter().filter(is_there).count() != 1 {
+        let of_sections = SectionPlace::Cost.fields(report.source().sections());
+        let sources: Vec<_> = iter::once("attribute").chain(of_sections).collect();
+        // A source that another program reads has been reported.
+        let is_elsewhere = |entry: &YamlEntry| {
+            program_of(&entry.name.value, SectionPlace::Cost).is_some()
+                && !sources.contains(&entry.name.value.as_str())
+        };
+        if entries(node, "", report).iter().any(is_elsewhere) {
+            return None;
+        }
+        if sources.iter().filter(|name| node.has(name)).count() != 1 {
             let expected = sources.join(", ");
             report.add(&node.at, format!("expected exactly one source of the cost: {expected}"));
             return None;

@@ -1,13 +1,14 @@
 //! The rules for ambiguous requests, as they are written in the file.
 
-use super::{OneOf, file_choice, file_table};
+use super::OneOf;
 use crate::requests::PathParameters;
 use crate::yaml::SourceValue;
+use crate::{file_choice, file_table};
 
 file_table! {
     /// Which parts of requests are refused because services are known to read them in two ways, and which are
     /// allowed nevertheless.
-    pub(crate) struct FileRequestRules("Requests", "requests") {
+    pub struct FileRequestRules("Requests", "requests") {
         /// Paths with an encoded slash or backslash: refuse (the default) or keep.
         encoded_slashes: Option<SourceValue<RefuseOrKeep>>,
         /// What happens to a semicolon in a path and the text after it in its segment: refuse (the default);
@@ -34,19 +35,21 @@ file_table! {
 
 file_choice! {
     /// Whether something is refused.
-    pub(crate) enum RefuseOrKeep("choice", "RefuseOrKeep", "Refused or not.") {
+    pub enum RefuseOrKeep("choice", "RefuseOrKeep", "Refused or not.") {
+        /// It is refused.
         Refuse = "refuse",
+        /// It is not.
         Keep = "keep",
     }
 
     /// Whether fields that override a path, method or address are forwarded.
-    pub(crate) enum OverrideFieldsRule("choice", "DropOrKeep", "Forwarded or not.") {
+    pub enum OverrideFieldsRule("choice", "DropOrKeep", "Forwarded or not.") {
         Drop = "drop",
         Keep = "keep",
     }
 
     /// Whether an Authorization that is not a bearer token is refused.
-    pub(crate) enum SchemesRule("choice", "AllowOrRefuse", "Allowed or not.") {
+    pub enum SchemesRule("choice", "AllowOrRefuse", "Allowed or not.") {
         Allow = "allow",
         Refuse = "refuse",
     }

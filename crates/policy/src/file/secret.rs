@@ -2,14 +2,15 @@
 
 use schemars::JsonSchema;
 
-use super::{FileValue, file_table};
+use super::FileValue;
+use crate::file_table;
 use crate::problem::ProblemReport;
 use crate::yaml::{SourceValue, YamlNode, YamlValue};
 
-/// The schema of a value that may be secret.
+/// A value that may be secret: the value itself, or where to find it.
 #[derive(Clone, Debug, JsonSchema)]
-#[schemars(rename = "Secret", untagged)]
-pub(crate) enum FileSecret {
+#[schemars(rename = "Secret", untagged, description = "The schema of a value that may be secret.")]
+pub enum FileSecret {
     /// The value itself.
     Text(SourceValue<String>),
     /// Where to find the value: one of these.
@@ -18,7 +19,7 @@ pub(crate) enum FileSecret {
 
 file_table! {
     /// Where to find a secret: one of these.
-    pub(crate) struct SecretPlace("SecretPlace", "a value, or where to find it") {
+    pub struct SecretPlace("SecretPlace", "a value, or where to find it") {
         /// In this file, which is read again when it changes.
         file: Option<SourceValue<String>>,
         /// In this environment variable.

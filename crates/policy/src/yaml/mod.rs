@@ -8,5 +8,5 @@ mod fields;
 mod node;
 
 pub(crate) use builder::parse;
-pub(crate) use fields::{YamlFields, entries, one_or_many, text, unexpected};
-pub(crate) use node::{ByteRange, SourceValue, YamlEntry, YamlNode, YamlValue};
+pub use fields::{YamlFields, entries, one_or_many, text, unexpected};
+pub use node::{ByteRange, SourceValue, YamlEntry, YamlNode, YamlValue};

@@ -6,35 +6,43 @@ use std::ops::Range;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// A range of bytes in the source.
-pub(crate) type ByteRange = Range<usize>;
+pub type ByteRange = Range<usize>;
 
 /// A node of the tree: a value and its place.
 #[derive(Clone, Debug)]
-pub(crate) struct YamlNode {
-    pub(crate) at: ByteRange,
-    pub(crate) value: YamlValue,
+pub struct YamlNode {
+    /// Its place.
+    pub at: ByteRange,
+    /// Its value.
+    pub value: YamlValue,
 }
 
 /// A YAML value. Numbers and booleans stay text until a reader expects one, so that `name: 42` and
 /// `name: on` are the texts that they look like.
 #[derive(Clone, Debug)]
-pub(crate) enum YamlValue {
+pub enum YamlValue {
+    /// Nothing.
     Null,
+    /// A scalar.
     Text(String),
+    /// A list.
     List(Vec<YamlNode>),
+    /// A mapping, in the order of the file.
     Map(Vec<YamlEntry>),
 }
 
 /// A member of a mapping: its name and its value.
 #[derive(Clone, Debug)]
-pub(crate) struct YamlEntry {
-    pub(crate) name: SourceValue<String>,
-    pub(crate) node: YamlNode,
+pub struct YamlEntry {
+    /// Its name.
+    pub name: SourceValue<String>,
+    /// Its value.
+    pub node: YamlNode,
 }
 
 impl YamlNode {
     /// The kind of value in words, for messages.
-    pub(crate) const fn kind(&self) -> &'static str {
+    pub const fn kind(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "nothing",
             YamlValue::Text(_) => "text",
@@ -43,12 +51,18 @@ impl YamlNode {
         }
     }
 
-    pub(crate) const fn is_null(&self) -> bool {
+    /// Whether there is no value.
+    pub const fn is_null(&self) -> bool {
         matches!(self.value, YamlValue::Null)
     }
 
+    /// Whether a mapping has a member that is not null.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|node| !node.is_null())
+    }
+
     /// The value of a member of a mapping.
-    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
+    pub fn get(&self, name: &str) -> Option<&Self> {
         match &self.value {
             YamlValue::Map(entries) => {
                 entries.iter().find(|entry| entry.name.value == name).map(|entry| &entry.node)
@@ -60,17 +74,21 @@ impl YamlNode {
 
 /// A value together with its place in the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SourceValue<T> {
-    pub(crate) at: ByteRange,
-    pub(crate) value: T,
+pub struct SourceValue<T> {
+    /// Its place.
+    pub at: ByteRange,
+    /// The value.
+    pub value: T,
 }
 
 impl<T> SourceValue<T> {
-    pub(crate) const fn new(at: ByteRange, value: T) -> Self {
+    /// A value at a place.
+    pub const fn new(at: ByteRange, value: T) -> Self {
         Self { at, value }
     }
 
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> SourceValue<U> {
+    /// Another value at the same place.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> SourceValue<U> {
         SourceValue { at: self.at, value: change(self.value) }
     }
 }

@@ -13,9 +13,8 @@ use crate::support::{Client, Reply};
 
 pub(crate) const FILE: &str = "
 store: redis://limiter:hunter2@127.0.0.1/0
-gateway:
-  upstreams: { a: http://127.0.0.1:1 }
-  request_headers: { set: { x-internal-key: \"hunter2\" }, add: { x-other: hunter2 } }
+store_password: hunter2
+# request_headers: { set: { x-internal-key: \"hunter2\" }, add: { x-other: hunter2 } }
 policies:
   - { name: api, key: [user], limits: [2/hour] }
   - { name: pair, match: { kind: pair }, key: [tenant, user], limits: [1/hour] }

@@ -19,7 +19,6 @@ use self::keyed::{KeyedBackend, LayerCaller};
 use crate::RequestHead;
 use crate::attributes::OwnedAttribute;
 use crate::config::LayerConfig;
-use crate::warnings;
 
 /// A limiter behind a layer, whatever its type.
 pub(crate) trait LayerBackend: Send + Sync {
@@ -193,7 +192,6 @@ macro_rules! into_backend {
 into_backend! {
     Limiter<S>, |limiter| Arc::new(KeyedBackend::new(limiter));
     PlanLimiter<S>, |limiter: Arc<PlanLimiter<S>>| {
-        warnings::warn_about_plan(&limiter.plan());
         limiter
     };
 }

@@ -4,7 +4,7 @@ use crate::problem::ProblemReport;
 use crate::yaml::SourceValue;
 
 /// An enum whose variants have names in the file.
-pub(crate) trait FileChoice: Copy + Sized + 'static {
+pub trait FileChoice: Copy + Sized + 'static {
     /// All variants, in the order in which messages list them.
     const ALL: &'static [Self];
     /// What messages call it.
@@ -45,6 +45,7 @@ pub(crate) fn choose<C: FileChoice>(
 
 /// Makes an enum, the names of its variants and its part in the schema. The texts beside its name are what
 /// messages call it, the name of its definition in the schema, and what editors show for it.
+#[macro_export]
 macro_rules! file_choice {
     ($(
         $(#[$attribute:meta])*
@@ -74,7 +75,7 @@ macro_rules! file_choice {
             }
         }
 
-        $crate::section::file_choice!(@impl $Choice, $what, $schema, $about);
+        $crate::file_choice!(@impl $Choice, $what, $schema, $about);
     )+};
 
     // For an enum with names that is not defined here.
@@ -91,5 +92,3 @@ macro_rules! file_choice {
         }
     };
 }
-
-pub(crate) use file_choice;

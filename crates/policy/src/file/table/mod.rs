@@ -6,21 +6,32 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use choice::{FileChoice, choose, file_choice};
-pub(crate) use shape::{OneOf, OneOrMany, TableField, YamlScalar, table_schema};
+pub use choice::FileChoice;
+pub(crate) use choice::choose;
+pub(crate) use shape::add_fields;
+pub use shape::{OneOf, OneOrMany, TableField, YamlScalar, table_schema};
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 
 use crate::problem::{ProblemReport, brief};
 use crate::yaml::{SourceValue, YamlNode, YamlValue, one_or_many, text, unexpected};
 
 /// A value of the file: how it is read, and what editors are told about it.
-pub(crate) trait FileValue: Sized {
+pub trait FileValue: Sized {
     /// The type whose schema editors see.
     type Shape: JsonSchema;
 
     /// Reads the value. `None` if it is wrong; the report then says why.
     fn read(node: &YamlNode, report: &mut ProblemReport<'_>) -> Option<Self>;
+}
+
+/// A mapping with a fixed set of fields.
+pub trait FileTable: FileValue + Default {
+    /// The names of all fields.
+    const FIELDS: &'static [&'static str];
+
+    /// The fields as editors see them.
+    fn fields(generator: &mut SchemaGenerator) -> Vec<TableField>;
 }
 
 impl<T: FileValue> FileValue for Option<T> {
@@ -75,7 +86,7 @@ impl<C: FileChoice> FileValue for SourceValue<C> {
 }
 
 /// A reader of one text or several; `expected` says what each of them is.
-pub(crate) fn texts(
+pub fn texts(
     expected: &'static str,
 ) -> impl Fn(&YamlNode, &mut ProblemReport<'_>) -> Option<Vec<SourceValue<String>>> {
     move |node, report| {
@@ -84,16 +95,8 @@ pub(crate) fn texts(
     }
 }
 
-/// A value together with its place.
-pub(crate) fn placed<T: FileValue>(
-    node: &YamlNode,
-    report: &mut ProblemReport<'_>,
-) -> Option<SourceValue<T>> {
-    T::read(node, report).map(|value| SourceValue::new(node.at.clone(), value))
-}
-
 /// All valid items of a list; any other value is reported.
-pub(crate) fn list<T>(
+pub fn list<T>(
     node: &YamlNode,
     read: impl Fn(&YamlNode, &mut ProblemReport<'_>) -> Option<T>,
     report: &mut ProblemReport<'_>,
@@ -110,7 +113,7 @@ pub(crate) fn list<T>(
 /// ```text
 /// file_table! {
 ///     /// What editors show for the whole mapping.
-///     pub(crate) struct FileRoute("Route", "a route") {
+///     struct FileRoute("Route", "a route") {
 ///         /// What editors show for the field. It may be absent, and is the default of its type then.
 ///         name: Option<SourceValue<String>>,
 ///         /// A field with another name in the file, and a reader and a schema of its own.
@@ -123,16 +126,19 @@ pub(crate) fn list<T>(
 /// }
 /// ```
 ///
+/// With `extended at PLACE` beside its name, the mapping also has the fields that sections have there.
+///
 /// The texts beside the struct's name are the name of its definition in the schema, and what messages call
 /// it.
 ///
 /// A type says how its values are read and described ([`FileValue`]). `as SHAPE` describes them by another
 /// type, and `= READER` reads them by a function from a node to an `Option`. Every problem is reported: one
 /// wrong field keeps no other from being read.
+#[macro_export]
 macro_rules! file_table {
     (
         $(#[doc = $about:literal])*
-        $vis:vis struct $Struct:ident($schema:literal, $what:literal) {
+        $vis:vis struct $Struct:ident($schema:literal, $what:literal $(, extended at $place:ident)?) {
             $(
                 $(#[doc = $doc:literal])*
                 $field:ident $(as $renamed:literal)?: $Type:ty $(as $Shape:ty)?
@@ -144,12 +150,10 @@ macro_rules! file_table {
         #[derive(Clone, Debug, Default)]
         $vis struct $Struct {
             $($(#[doc = $doc])* $vis $field: $Type,)+
-        }
-
-        impl $Struct {
-            /// The names of all fields.
-            $vis const FIELDS: &'static [&'static str] =
-                &[$($crate::section::file_table!(@name $field $($renamed)?)),+];
+            $(
+                #[doc = concat!("The fields of sections at ", stringify!($place), ".")]
+                $vis sections: Vec<$crate::section::YamlEntry>,
+            )?
         }
 
         impl $crate::section::FileValue for $Struct {
@@ -159,22 +163,44 @@ macro_rules! file_table {
                 node: &$crate::section::YamlNode,
                 report: &mut $crate::section::ProblemReport<'_>,
             ) -> Option<Self> {
+                let known = <Self as $crate::section::FileTable>::FIELDS;
                 let fields =
-                    $crate::section::YamlFields::of(node, $what, Self::FIELDS, report)?;
+                    $crate::file_table!(@open node, $what, known, report $(, $place)?)?;
                 $(
-                    let name = $crate::section::file_table!(@name $field $($renamed)?);
+                    let name = $crate::file_table!(@name $field $($renamed)?);
                     let found =
-                        $crate::section::file_table!(@find fields, name, report $(, $expected)?);
+                        $crate::file_table!(@find fields, name, report $(, $expected)?);
                     let $field: Option<$Type> = match found {
                         Some(node) => {
-                            $crate::section::file_table!(@read node, report, $Type $(, $read)?)
+                            $crate::file_table!(@read node, report, $Type $(, $read)?)
                         }
                         None => None,
                     };
                 )+
                 Some(Self {
-                    $($field: $crate::section::file_table!(@value $field $($need)?),)+
+                    $($field: $crate::file_table!(@value $field $($need)?),)+
+                    $(sections: fields.entries_at($crate::section::SectionPlace::$place, report),)?
                 })
+            }
+        }
+
+        impl $crate::section::FileTable for $Struct {
+            const FIELDS: &'static [&'static str] =
+                &[$($crate::file_table!(@name $field $($renamed)?)),+];
+
+            fn fields(
+                generator: &mut $crate::section::SchemaGenerator,
+            ) -> Vec<$crate::section::TableField> {
+                vec![$(
+                    $crate::section::TableField {
+                        name: $crate::file_table!(@name $field $($renamed)?),
+                        about: &[$($doc),*],
+                        is_needed: $crate::file_table!(@is_needed $($need)?),
+                        schema: $crate::file_table!(
+                            @schema generator, [$Type $(as $Shape)?] $($need)?
+                        ),
+                    }
+                ),+]
             }
         }
 
@@ -190,19 +216,20 @@ macro_rules! file_table {
             fn json_schema(
                 generator: &mut $crate::section::SchemaGenerator,
             ) -> $crate::section::Schema {
-                let fields = [$(
-                    $crate::section::TableField {
-                        name: $crate::section::file_table!(@name $field $($renamed)?),
-                        about: &[$($doc),*],
-                        is_needed: $crate::section::file_table!(@is_needed $($need)?),
-                        schema: $crate::section::file_table!(
-                            @schema generator, [$Type $(as $Shape)?] $($need)?
-                        ),
-                    }
-                ),+];
+                let fields = <Self as $crate::section::FileTable>::fields(generator);
                 $crate::section::table_schema(&[$($about),*], fields)
             }
         }
+    };
+
+    // The fields of a mapping, and of the sections that extend it.
+    (@open $node:ident, $what:literal, $known:ident, $report:ident) => {
+        $crate::section::YamlFields::of($node, $what, $known, $report)
+    };
+    (@open $node:ident, $what:literal, $known:ident, $report:ident, $place:ident) => {
+        $crate::section::YamlFields::extended(
+            $node, $what, $known, $crate::section::SectionPlace::$place, $report,
+        )
     };
 
     // The name of a field in the file.
@@ -232,13 +259,11 @@ macro_rules! file_table {
 
     // A field that may be absent may also be null.
     (@schema $generator:ident, [$($shape:tt)+]) => {
-        $generator.subschema_for::<Option<$crate::section::file_table!(@shape $($shape)+)>>()
+        $generator.subschema_for::<Option<$crate::file_table!(@shape $($shape)+)>>()
     };
     (@schema $generator:ident, [$($shape:tt)+] $need:ident) => {
-        $generator.subschema_for::<$crate::section::file_table!(@shape $($shape)+)>()
+        $generator.subschema_for::<$crate::file_table!(@shape $($shape)+)>()
     };
     (@shape $Type:ty) => { <$Type as $crate::section::FileValue>::Shape };
     (@shape $Type:ty as $Shape:ty) => { $Shape };
 }
-
-pub(crate) use file_table;

@@ -4,7 +4,7 @@ use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::PolicySource;
+use crate::{PolicySource, file_choice, file_table};
 
 file_table! {
     /// How a boat

@@ -10,7 +10,7 @@ use super::{EnvoyFile, EnvoyFileDescriptor, EnvoyFileLimit};
 use crate::cost::CostSource;
 use crate::key::{Key, key_as_text};
 use crate::key_names::KeyNames;
-use crate::planned_policy::{LimitSet, PlannedPolicy, PolicyGatewayOptions};
+use crate::planned_policy::{LimitSet, PlannedPolicy};
 use crate::problem::{ProblemReport, brief};
 use crate::request_charges::RequestCharges;
 use crate::settings::{DEFAULT_DEADLINE, OnStoreError, PolicyMode, Precision};
@@ -202,8 +202,8 @@ impl EnvoyCompiler<'_, '_> {
             store_deadline: DEFAULT_DEADLINE,
             precision: Precision::default(),
             key_names: KeyNames::default(),
-            gateway_options: PolicyGatewayOptions::default(),
-            uses_claims: false,
+            is_counted_later: false,
+            sections: Vec::new(),
         })
     }
 }

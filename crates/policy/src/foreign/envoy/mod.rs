@@ -35,6 +35,6 @@ pub(crate) fn compile(
         domains: vec![domain],
         shows_keys: false,
         names_keys: false,
-        gateway: None,
+        sections: Vec::new(),
     })
 }
