@@ -71,6 +71,8 @@ mod requests;
 #[cfg(feature = "files")]
 mod schema;
 #[cfg(feature = "files")]
+mod secret_names;
+#[cfg(feature = "files")]
 mod secret_text;
 #[cfg(feature = "files")]
 mod secrets;

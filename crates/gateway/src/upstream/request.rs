@@ -203,7 +203,18 @@ impl UpstreamRequest<'_> {
             Err(failure) => return SendAttempt::Failed(failure),
         };
         self.sent_flag.set_sent();
-        match h2::send(sender, request, self.response()).await {
+        let sent = h2::send(sender, request, self.response()).await;
+        self.http2_outcome(sent, slot)
+    }
+
+    /// What came of sending a request over HTTP/2.
+    fn http2_outcome(
+        &self,
+        sent: Result<http::Response<Incoming>, Http2SendFailure>,
+        slot: UpstreamSlot,
+    ) -> SendAttempt {
+        let endpoint = Arc::clone(&slot.endpoint);
+        match sent {
             Ok(response) => {
                 let (parts, body) = response.into_parts();
                 let body = GatewayBody::of_h2(body, slot, self.idle());

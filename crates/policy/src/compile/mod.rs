@@ -69,24 +69,12 @@ fn compile_config(
     let key_format = file.key_format.as_ref().and_then(|text| key_format::read(text, report));
     let path_case = file.path_case.as_ref().map(|choice| choice.value);
     let mut compiler = PolicyCompiler {
-        key_format: key_format.clone(),
+        key_format,
         defaults: PolicyDefaults::compile(&file.defaults, report),
         attributes: PlanAttributes::new(path_case.unwrap_or_default()),
         hasher,
     };
-    let settings = PlanSettings {
-        store: file.store.as_ref().and_then(|store| choices::store(store, report)),
-        store_password: file
-            .store_password
-            .as_ref()
-            .and_then(|password| choices::secret_text(password, report)),
-        store_deadline: Some(compiler.defaults.store_deadline),
-        key_format,
-        trusted_proxies: choices::networks(&file.trusted_proxies, report),
-        legacy_headers: file.http.legacy_headers.as_ref().map(|choice| choice.value),
-        requests: requests::rules_for_checks(file.http.requests.as_ref(), report),
-        is_rlaas: false,
-    };
+    let settings = settings(file, &compiler, report);
     if file.policies.is_empty() && report.is_clean() {
         report.add(&(0..0), "no policy: expected at least one");
     }
@@ -100,17 +88,7 @@ fn compile_config(
         .iter()
         .map(|policy| compile_policy(policy, &mut compiler, amending, report))
         .collect();
-    for (policy, file) in policies.iter().zip(&file.policies) {
-        let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
-        key_format::check(policy, at, report);
-    }
-    shared_keys::check(&policies, &file.policies, report);
-    check_names(file, report);
-    check_charge_count(file, &policies, report);
-    if compiler.attributes.len() > Plan::MAX_ATTRIBUTES {
-        let (count, most) = (compiler.attributes.len(), Plan::MAX_ATTRIBUTES);
-        report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
-    }
+    check_policies(file, &policies, &compiler, report);
     let context = SectionContext { attributes: &compiler.attributes };
     let sections = report.source().sections().iter();
     let sections = sections
@@ -131,6 +109,45 @@ fn compile_config(
         names_keys: false,
         sections,
     })
+}
+
+/// The settings besides the policies.
+fn settings(
+    file: &ConfigFile,
+    compiler: &PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) -> PlanSettings {
+    let password = file.store_password.as_ref();
+    PlanSettings {
+        store: file.store.as_ref().and_then(|store| choices::store(store, report)),
+        store_password: password.and_then(|password| choices::secret_text(password, report)),
+        store_deadline: Some(compiler.defaults.store_deadline),
+        key_format: compiler.key_format.clone(),
+        trusted_proxies: choices::networks(&file.trusted_proxies, report),
+        legacy_headers: file.http.legacy_headers.as_ref().map(|choice| choice.value),
+        requests: requests::rules_for_checks(file.http.requests.as_ref(), report),
+        is_rlaas: false,
+    }
+}
+
+/// Reports what only shows when all policies are known.
+fn check_policies(
+    file: &ConfigFile,
+    policies: &[PlannedPolicy],
+    compiler: &PolicyCompiler,
+    report: &mut ProblemReport<'_>,
+) {
+    for (policy, file) in policies.iter().zip(&file.policies) {
+        let at = file.key_format.as_ref().map_or(&file.name.at, |format| &format.at);
+        key_format::check(policy, at, report);
+    }
+    shared_keys::check(policies, &file.policies, report);
+    check_names(file, report);
+    check_charge_count(file, policies, report);
+    if compiler.attributes.len() > Plan::MAX_ATTRIBUTES {
+        let (count, most) = (compiler.attributes.len(), Plan::MAX_ATTRIBUTES);
+        report.add(&(0..0), format!("{count} different attributes: expected at most {most}"));
+    }
 }
 
 /// The state that compiling every policy needs.

@@ -1,5 +1,7 @@
 //! The life of one request: it is read, decided about, forwarded, and answered.
 
+mod forward;
+
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,27 +12,24 @@ use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
-use tidegate::{Clock as _, Cost, Decision, Plan, RequestCharges, Store, SystemClock};
-use tidegate_http::{RateLimitAnswer, describe};
+use tidegate::{Clock as _, Cost, Plan, Store, SystemClock};
+use tidegate_http::RateLimitAnswer;
 use tidegate_server::trace::{self, TraceParent, TraceSpan};
 
 use crate::access_log::{AccessLog, AccessLogRecord, AccessLogRequest};
-use crate::after_cost::ForwardOutcome;
 use crate::attributes::{RequestAttributes, RouteAttributes};
 use crate::body::GatewayBody;
 use crate::buffers::UploadReservation;
 use crate::config::GatewayPolicy;
 use crate::connection::{ActiveRequest, GatewayPeer, GatewayProgress, ProtocolSwitch};
 use crate::detachable_work::{DetachableWork, SentFlag};
-use crate::forward::{self, ForwardRequest, TrailerFilter};
 use crate::refusal::{self, GatewayRefusal};
 use crate::request_target::RequestTarget;
 use crate::runtime::GatewayRuntime;
 use crate::services::RouteTarget;
 use crate::tunnel::Tunnel;
-use crate::upstream::{ForwardFraming, UpstreamRequest, UpstreamResponse};
 use crate::worker::GatewayWorker;
-use crate::{after_cost, early_denial, response_peek, wait_queue};
+use crate::{early_denial, wait_queue};
 
 /// What the requests of one connection share.
 #[derive(Debug)]
@@ -278,76 +277,6 @@ impl<S: Store + 'static> GatewaySession<S> {
         Ok(Some(answer_denied(request, &answer)))
     }
 
-    async fn forward(
-        &self,
-        mut request: GatewayRequest<'_>,
-        route_target: &RouteTarget,
-        (body, reservation): (Incoming, Option<UploadReservation>),
-        charges: &RequestCharges<'_>,
-        decision: &Decision,
-    ) -> Result<Response<GatewayBody>, GatewayRefusal> {
-        let GatewayRequest { runtime, parts, target, client, .. } = request;
-        let cluster = &*route_target.cluster;
-        if let Some(record) = &mut request.record {
-            record.set_route(&route_target.name);
-        }
-        let trace = self.worker.app.tracer().and_then(|_| {
-            trace::note(|span| {
-                span.rename(format!("gateway {}", route_target.name));
-                span.context()
-            })
-        });
-        let upgrade =
-            request.upgrade.as_ref().and_then(|_| forward::wanted_upgrade(&parts.headers));
-        let body = (!body.is_end_stream()).then_some(body);
-        let forward = ForwardRequest {
-            parts,
-            target: &target.path_and_query,
-            host: Some(target.host.text()),
-            filter: &runtime.filter,
-            length: body.as_ref().map_or(target.length.map(|_| 0), |_| target.length),
-            trailers: TrailerFilter::of(parts, &runtime.filter, &route_target.requests),
-            rules: &route_target.requests,
-            client,
-            peer: self.peer.ip,
-            is_secure: self.peer.is_secure,
-            is_trusted: runtime.trust.trusts_peer(self.peer.ip),
-            upgrade,
-            preserves_host: cluster.config.preserves_host,
-            trace,
-            framing: framing(parts, body.as_ref()),
-        };
-        let sent_flag = request.sent_flag;
-        let sending =
-            UpstreamRequest { pool: &self.worker.pool, cluster, forward, reservation, sent_flag };
-        let answered = match sending.run(body).await {
-            Ok(answered) => answered,
-            Err(failure) => {
-                if let Some(record) = &mut request.record {
-                    record.set_error(&failure);
-                }
-                let outcome =
-                    if sent_flag.is_sent() { ForwardOutcome::Lost } else { ForwardOutcome::Unsent };
-                after_cost::correct_costs(&self.worker.app, charges, decision, outcome).await;
-                return Err(GatewayRefusal::of(&failure, &cluster.config.name));
-            }
-        };
-        if let Some(record) = &mut request.record {
-            record.set_upstream(&format!("{} {}", cluster.config.name, answered.endpoint.address));
-        }
-        let outcome = ForwardOutcome::Response(answered.status.as_u16(), &answered.headers);
-        after_cost::correct_costs(&self.worker.app, charges, decision, outcome).await;
-        let idle = cluster.config.timeouts.idle.into();
-        let mut response =
-            self.response(answered, request.upgrade.filter(|_| upgrade.is_some()), idle)?;
-        let peeked = response_peek::peek_after_cost(&self.worker.app, charges).await;
-        let answer = RateLimitAnswer::of_charges(charges, peeked.as_ref().unwrap_or(decision));
-        describe(&answer, response.headers_mut());
-        refusal::describe_if_configured(request.plan, &answer, response.headers_mut());
-        route_target.responses.apply(response.headers_mut());
-        Ok(response)
-    }
-
     /// Reserves memory for a request's body, if it has one and the connection is HTTP/2. `None` if the
     /// budget is used up.
     fn reserve_upload(&self, has_body: bool) -> Option<Option<UploadReservation>> {
@@ -357,32 +286,6 @@ impl<S: Store + 'static> GatewaySession<S> {
             return None;
         }
         if has_body { buffers.reserve_upload().map(Some) } else { Some(None) }
-    }
-
-    /// Turns the service's response into the client's, and keeps the tunnel of a protocol switch.
-    fn response(
-        &self,
-        answered: UpstreamResponse,
-        upgrade: Option<OnUpgrade>,
-        idle: std::time::Duration,
-    ) -> Result<Response<GatewayBody>, GatewayRefusal> {
-        let UpstreamResponse { status, headers, body, switched, .. } = answered;
-        match (switched, upgrade) {
-            (Some((service, slot)), Some(client)) => {
-                *self.tunnel.lock() = Some(Tunnel { client, service, slot, idle });
-            }
-            (Some(_), None) => {
-                let failure = crate::upstream::UpstreamFailure::Malformed(
-                    "it switches protocols unrequested",
-                );
-                return Err(GatewayRefusal::of(&failure, "the service"));
-            }
-            (None, _) => {}
-        }
-        let mut response = Response::new(body);
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
-        Ok(response)
     }
 }
 
@@ -401,10 +304,4 @@ fn answer_denied(
 fn waiting_bytes(headers: &http::HeaderMap) -> usize {
     let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     fields.sum::<usize>().saturating_mul(3).saturating_add(8 << 10)
-}
-
-/// A body with `Content-Length` is forwarded with it; any other body is sent in chunks.
-fn framing(parts: &Parts, body: Option<&Incoming>) -> ForwardFraming {
-    let has_length = parts.headers.contains_key(http::header::CONTENT_LENGTH);
-    if body.is_some() && !has_length { ForwardFraming::Chunked } else { ForwardFraming::Sized }
 }
