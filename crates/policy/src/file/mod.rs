@@ -35,7 +35,6 @@ use crate::file_table;
 use crate::problem::ProblemReport;
 use crate::settings::{LegacyHeaders, OnStoreError, PathCase};
 use crate::yaml::{SourceValue, YamlNode, entries, one_or_many, text};
-use crate::{file_choice, file_table};
 
 file_table! {
     /// A Tidegate configuration.
