@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use tidegate::config::json_schema;
+use tidegate_gateway::config::SECTIONS;
 
 use crate::output::print;
 
@@ -12,7 +13,7 @@ pub(crate) struct SchemaCommand {}
 
 impl SchemaCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        print(&json_schema())?;
+        print(&json_schema(SECTIONS))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -31,10 +31,10 @@ pub use table::{
 };
 pub(crate) use table::{add_fields, choose};
 
+use crate::file_table;
 use crate::problem::ProblemReport;
 use crate::settings::{LegacyHeaders, OnStoreError, PathCase};
 use crate::yaml::{SourceValue, YamlNode, entries, one_or_many, text};
-use crate::{file_choice, file_table};
 
 file_table! {
     /// A Tidegate configuration.
