@@ -1,9 +1,9 @@
 //! Compiles limits: quotas with their algorithms, or `unlimited`.
 
-use tidegate_core::algorithm::FixedWindow;
+use tidegate_core::algorithm::{FixedWindow, SteppedWindow};
 use tidegate_core::{AlgorithmKind, CalendarPeriod, Limit, Quota, QuotaError, Span};
 
-use super::whole;
+use super::{count, whole};
 use crate::files::file::{FileChoice, FileLimit, FileLimitFields, FileLimitForm};
 use crate::files::planned_policy::LimitSet;
 use crate::files::problem::{ProblemReport, brief};
@@ -195,7 +195,13 @@ fn with_burst(quota: Quota, burst: Option<u64>) -> Result<Quota, QuotaError> {
 
 /// A number of steps. How many there may be is checked with the limit.
 pub(super) fn steps(text: &SourceValue<String>, report: &mut ProblemReport<'_>) -> Option<u64> {
-    whole(text, "a number of steps", report)
+    let steps = count(&text.value);
+    if steps.is_none() {
+        let (min, max) = (SteppedWindow::MIN_STEPS, SteppedWindow::MAX_STEPS);
+        let expected = format!("expected a number of steps from {min} to {max}");
+        report.add(&text.at, format!("{:?}: {expected}", brief(&text.value)));
+    }
+    steps
 }
 
 /// `1000/calendar-month`, `1000 per calendar-day`: the units, and a name that may be misspelt.

@@ -19,7 +19,7 @@ use crate::files::file::{ConfigFile, FileValue};
 use crate::files::foreign::{self, FileFormat};
 use crate::files::matcher::PolicyIndex;
 use crate::files::plan::by_name;
-use crate::files::problem::ProblemReport;
+use crate::files::problem::{ProblemReport, brief};
 use crate::files::settings::PlanSettings;
 use crate::files::yaml::{self, SourceValue};
 use crate::section::SectionContext;
@@ -212,13 +212,18 @@ pub fn whole(
     what: &str,
     report: &mut ProblemReport<'_>,
 ) -> Option<u64> {
-    let digits: String = text.value.chars().filter(|c| *c != '_').collect();
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number = if is_number { digits.parse().ok() } else { None };
-    let number = number.filter(|number| *number <= MAX_COUNT);
+    let number = count(&text.value);
     if number.is_none() {
-        let brief = crate::files::problem::brief(&text.value);
+        let brief = brief(&text.value);
         report.add(&text.at, format!("{brief:?}: expected {what}, a number of 0 to {MAX_COUNT}"));
     }
     number
+}
+
+/// A whole number of at most [`MAX_COUNT`], in which underscores may group the digits.
+fn count(text: &str) -> Option<u64> {
+    let digits: String = text.chars().filter(|c| *c != '_').collect();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if is_number { digits.parse().ok() } else { None };
+    number.filter(|number| *number <= MAX_COUNT)
 }
