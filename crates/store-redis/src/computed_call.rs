@@ -98,7 +98,7 @@ impl<'a> ComputedCall<'a> {
     }
 
     /// Whether all requests are settled.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.open_groups().next().is_none()
     }
 
