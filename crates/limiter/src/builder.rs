@@ -1,11 +1,14 @@
 //! Builds a limiter, or reports everything that is wrong with its settings.
 
-use std::fmt;
+mod error;
+mod limit_spec;
 
-use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
-use tidegate_policy::{KeyHasher, OnStoreError, Policy, PolicyError, Precision};
+use tidegate_core::AlgorithmKind;
+use tidegate_policy::{KeyHasher, OnStoreError, Policy, Precision};
 use tidegate_store::{MemoryStore, Store};
 
+pub use self::error::BuildError;
+pub use self::limit_spec::LimitSpec;
 use crate::Limiter;
 use crate::decider::Decider;
 use crate::wait_queue::{WaitLimits, WaitQueues};
@@ -59,7 +62,8 @@ impl<S: Store> LimiterBuilder<S> {
         Self { name: name.into(), ..self }
     }
 
-    /// Adds a limit: a quota string, a [`Quota`] or a [`Limit`]. All limits must pass.
+    /// Adds a limit: a quota string, a [`Quota`](crate::Quota) or a [`Limit`](crate::Limit). All limits
+    /// must pass.
     ///
     /// Several limits are charged together or not at all: a request that one of them denies takes nothing from
     /// the others.
@@ -87,8 +91,8 @@ impl<S: Store> LimiterBuilder<S> {
     /// The algorithm of limits given as quotas. Defaults to a token bucket for a quota with a
     /// burst, and a sliding window for any other.
     ///
-    /// It does not change a [`Limit`], which has its own. [`AlgorithmKind`] lists the algorithms, and the guide
-    /// compares them.
+    /// It does not change a [`Limit`](crate::Limit), which has its own. [`AlgorithmKind`] lists the
+    /// algorithms, and the guide compares them.
     pub fn algorithm(self, algorithm: AlgorithmKind) -> Self {
         Self { algorithm: Some(algorithm), ..self }
     }
@@ -231,99 +235,10 @@ impl<S: Store> LimiterBuilder<S> {
     }
 }
 
-/// A limit as the builder accepts it.
-///
-/// Usually you need not name it: text, a [`Quota`] and a [`Limit`] convert into it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum LimitSpec {
-    /// `100/minute`, `5 per 10s`, `1000/1h burst 200`.
-    Text(String),
-    /// A quota, which uses the builder's algorithm.
-    Quota(Quota),
-    /// A limit with its own algorithm.
-    Limit(Limit),
-}
-
-impl LimitSpec {
-    fn compile(self, algorithm: Option<AlgorithmKind>) -> Result<Limit, QuotaError> {
-        let quota = match self {
-            Self::Limit(limit) => return Ok(limit),
-            Self::Quota(quota) => quota,
-            Self::Text(text) => text.parse()?,
-        };
-        Limit::new(algorithm.unwrap_or(AlgorithmKind::for_quota(&quota)), &quota)
-    }
-}
-
-impl From<&str> for LimitSpec {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for LimitSpec {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<Quota> for LimitSpec {
-    fn from(quota: Quota) -> Self {
-        Self::Quota(quota)
-    }
-}
-
-impl From<Limit> for LimitSpec {
-    fn from(limit: Limit) -> Self {
-        Self::Limit(limit)
-    }
-}
-
-/// Why a limiter cannot be built.
-///
-/// Its text is for the person who wrote the limits: it shows each value and what was expected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// Invalid limits: all of them, not only the first.
-    Limits(Vec<QuotaError>),
-    /// A lease of nothing, or of more than half the limit.
-    MaxOver(u16),
-    /// An invalid policy.
-    Policy(PolicyError),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Limits(problems) => {
-                let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-                f.write_str(&lines.join("\n"))
-            }
-            Self::MaxOver(permille) => {
-                let (least, most) = Precision::MAX_OVER_PERMILLE.into_inner();
-                write!(
-                    f,
-                    "a lease of {permille} thousandths of a limit: expected {least} to {most}"
-                )
-            }
-            Self::Policy(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {}
-
-impl From<PolicyError> for BuildError {
-    fn from(error: PolicyError) -> Self {
-        Self::Policy(error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_core::{Limit, Quota, QuotaError};
 
     #[test]
     fn every_bad_limit_is_reported() {

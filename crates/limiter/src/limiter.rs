@@ -1,10 +1,12 @@
 //! The limiter: a policy, a store, and the behaviour when the store fails.
 
+mod local;
+
 use std::future::Future;
 
 use tidegate_core::{Charge, Cost};
 use tidegate_policy::{Key, OnStoreError, Policy, PolicyCharges, Precision, key_as_text};
-use tidegate_store::{LocalStore, MemoryStats, MemoryStore, Store, StoreError};
+use tidegate_store::{MemoryStore, Store, StoreError};
 
 use crate::decider::{Decider, DecisionTerms, RefundTarget};
 use crate::wait_queue::{WaitLimits, WaitQueues};
@@ -279,69 +281,5 @@ impl<S: Store> Limiter<S> {
         charges: &[Charge<'_>],
     ) -> impl Future<Output = Decision> + Send {
         self.decider.decide(charges, DecisionTerms::of(self.precision), |_| self.on_store_error)
-    }
-}
-
-impl<S: LocalStore> Limiter<S> {
-    /// [`check`](Limiter::check) without `await`: the store is in this process.
-    ///
-    /// Takes a fraction of a microsecond, allocates nothing for a known key, and works outside of any runtime.
-    ///
-    /// ```
-    /// use tidegate::Limiter;
-    ///
-    /// let limiter = Limiter::builder().limit("1/hour").build()?;
-    /// assert!(limiter.check_now("alice").is_allowed());
-    /// assert!(!limiter.check_now("alice").is_allowed());
-    /// # Ok::<(), tidegate::BuildError>(())
-    /// ```
-    #[inline(always)]
-    pub fn check_now<K: Key + ?Sized>(&self, key: &K) -> Decision {
-        self.check_n_now(key, Cost::ONE)
-    }
-
-    /// [`check_n`](Limiter::check_n) without `await`.
-    #[inline(always)]
-    pub fn check_n_now<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
-        Decision::of_rules(self.policy.rules(), DecisionSource::Store, |out| {
-            self.policy
-                .with_charges(key, cost, |charges| self.decider.store().settle_now(charges, out))
-        })
-    }
-
-    /// [`peek`](Limiter::peek) without `await`.
-    pub fn peek_now<K: Key + ?Sized>(&self, key: &K) -> Decision {
-        self.check_n_now(key, Cost::PEEK)
-    }
-
-    /// [`refund`](Limiter::refund) without `await`.
-    pub fn refund_now<K: Key + ?Sized>(&self, key: &K, amount: Cost) {
-        for charge in &self.policy.charges(key, amount) {
-            self.decider.store().refund_now(charge);
-        }
-    }
-
-    /// [`reset`](Limiter::reset) without `await`.
-    ///
-    /// ```
-    /// use tidegate::Limiter;
-    ///
-    /// let limiter = Limiter::builder().limit("1/hour").build()?;
-    /// assert!(limiter.check_now("alice").is_allowed());
-    /// limiter.reset_now("alice");
-    /// assert!(limiter.check_now("alice").is_allowed());
-    /// # Ok::<(), tidegate::BuildError>(())
-    /// ```
-    pub fn reset_now<K: Key + ?Sized>(&self, key: &K) {
-        for charge in &self.policy.charges(key, Cost::ONE) {
-            self.decider.store().reset_now(charge);
-        }
-    }
-}
-
-impl<C: tidegate_store::Clock> Limiter<MemoryStore<C>> {
-    /// What the store holds.
-    pub fn stats(&self) -> MemoryStats {
-        self.decider.store().stats()
     }
 }

@@ -22,117 +22,32 @@
 //! The feature `files` adds files and plans, and with them a parser of YAML and a generator of JSON
 //! Schema. Without it there are policies, keys and their hashers.
 
+mod hasher;
+mod ip;
+mod key;
+mod owned_key;
+mod policy;
+mod store_terms;
+
 #[cfg(feature = "files")]
-mod ad_hoc_limit;
-#[cfg(feature = "files")]
-mod amendment;
-#[cfg(feature = "files")]
-mod attributes;
-#[cfg(feature = "files")]
-mod compile;
-#[cfg(feature = "files")]
-mod cost;
-#[cfg(feature = "files")]
-mod descriptors;
-#[cfg(feature = "files")]
-mod explanation;
-#[cfg(feature = "files")]
-mod file;
-#[cfg(feature = "files")]
-mod foreign;
+mod files;
 #[cfg(all(feature = "files", any(test, fuzzing)))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod hasher;
-#[cfg(feature = "files")]
-mod hints;
-mod ip;
-mod key;
-#[cfg(feature = "files")]
-mod key_names;
-#[cfg(feature = "files")]
-mod matcher;
-#[cfg(feature = "files")]
-mod nearest_name;
-#[cfg(feature = "files")]
-mod normalise;
-mod owned_key;
-#[cfg(feature = "files")]
-mod plan;
-#[cfg(feature = "files")]
-mod planned_policy;
-mod policy;
-#[cfg(feature = "files")]
-mod problem;
-#[cfg(feature = "files")]
-mod request_charges;
-#[cfg(feature = "files")]
-mod requests;
-#[cfg(feature = "files")]
-mod schema;
-#[cfg(feature = "files")]
-mod secret_names;
-#[cfg(feature = "files")]
-mod secret_text;
-#[cfg(feature = "files")]
-mod secrets;
-#[cfg(feature = "files")]
-pub mod section;
-#[cfg(feature = "files")]
-mod settings;
-#[cfg(feature = "files")]
-mod single_limit;
-#[cfg(feature = "files")]
-mod source;
-mod store_terms;
-#[cfg(feature = "files")]
-mod subject;
-#[cfg(feature = "files")]
-mod yaml;
 
-#[cfg(feature = "files")]
-pub use ad_hoc_limit::AdHocLimit;
-#[cfg(feature = "files")]
-pub use amendment::{AmendedPlan, Amendment};
-#[cfg(feature = "files")]
-pub use attributes::Attributes;
-#[cfg(feature = "files")]
-pub use cost::CostFault;
-#[cfg(feature = "files")]
-pub use descriptors::{Descriptor, DescriptorCharges, DescriptorOutcome};
-#[cfg(feature = "files")]
-pub use explanation::{LimitDescription, PolicyExplanation, PolicyMatch};
-#[cfg(feature = "files")]
-pub use foreign::envoy::EnvoyDomain;
-#[cfg(feature = "files")]
-pub use foreign::import::import;
 pub use hasher::KeyHasher;
 pub use ip::{IpAddress, IpNetwork, IpNetworkError};
 pub use key::{Key, key_as_text};
-#[cfg(feature = "files")]
-pub use normalise::path_in_normal_form;
 pub use owned_key::OwnedKey;
-#[cfg(feature = "files")]
-pub use plan::Plan;
-#[cfg(feature = "files")]
-pub use planned_policy::{BlockPenalty, PlannedPolicy};
 pub use policy::{Policy, PolicyCharges, PolicyError};
-#[cfg(feature = "files")]
-pub use problem::{FileProblem, FileProblems, SourceSpan};
-#[cfg(feature = "files")]
-pub use request_charges::RequestCharges;
-#[cfg(feature = "files")]
-pub use requests::{PathParameters, RequestRules};
-#[cfg(feature = "files")]
-pub use schema::json_schema;
-#[cfg(feature = "files")]
-pub use secret_text::SecretText;
-#[cfg(feature = "files")]
-pub use section::Sections;
-#[cfg(feature = "files")]
-pub use settings::{LegacyHeaders, PathCase, PlanSettings, PolicyMode};
-#[cfg(feature = "files")]
-pub use single_limit::SingleLimit;
-#[cfg(feature = "files")]
-pub use source::PolicySource;
 pub use store_terms::{OnStoreError, Precision};
+
+#[cfg(feature = "files")]
+pub use files::{
+    AdHocLimit, AmendedPlan, Amendment, Attributes, BlockPenalty, CostFault, Descriptor,
+    DescriptorCharges, DescriptorOutcome, EnvoyDomain, FileProblem, FileProblems, LegacyHeaders,
+    LimitDescription, PathCase, PathParameters, Plan, PlanSettings, PlannedPolicy,
+    PolicyExplanation, PolicyMatch, PolicyMode, PolicySource, RequestCharges, RequestRules,
+    SecretText, Sections, SingleLimit, SourceSpan, import, json_schema, path_in_normal_form,
+    section,
+};

@@ -188,23 +188,6 @@ pub(crate) fn limit_name(policy: &str, together: &[Rule], rule: &Rule) -> String
     }
 }
 
-/// The rule that keeps track of the callers that a policy blocks.
-#[cfg(feature = "files")]
-pub(crate) fn block_rule(hasher: &KeyHasher, policy: &str, limit: Limit, enforced: bool) -> Rule {
-    let window = limit.quota().window().as_micros();
-    let id = hasher.unrelated().fingerprint(&(policy, "block", window, 0_usize));
-    Rule { id, limit, enforced, staggered: false }
-}
-
-/// The rule of a limit that comes with a request. Its name is empty, so it never collides with the
-/// rules of policies.
-#[cfg(feature = "files")]
-pub(crate) fn override_rule(hasher: &KeyHasher, limit: Limit) -> Rule {
-    let id = hasher.unrelated().fingerprint(&identity("", &limit, 0));
-    let id = id.with_pool(crate::ad_hoc_limit::AD_HOC_POOL);
-    Rule { id, limit, enforced: true, staggered: false }
-}
-
 /// The algorithm and the window: if they change, old counts are meaningless. Calendar windows have
 /// kinds of their own.
 pub(crate) fn kind(limit: &Limit) -> (&'static str, Span) {
@@ -212,7 +195,8 @@ pub(crate) fn kind(limit: &Limit) -> (&'static str, Span) {
     (counts_by, limit.quota().window())
 }
 
-fn identity<'a>(name: &'a str, limit: &Limit, twins: usize) -> impl Key + use<'a> {
+/// What makes the counters of a rule its own.
+pub(crate) fn identity<'a>(name: &'a str, limit: &Limit, twins: usize) -> impl Key + use<'a> {
     let (counts_by, window) = kind(limit);
     (name, counts_by, window.as_micros(), twins)
 }

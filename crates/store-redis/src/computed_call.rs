@@ -1,14 +1,21 @@
 //! A call whose requests are decided here, because their limits have no twin among the scripts: reads
 //! the states, lets `core` decide, and stores the result if nothing has changed meanwhile.
 
-use tidegate_core::{ChargeAccounts, Cost, CounterState, Limit, Span, Timestamp, Verdict, settle};
-use tidegate_store::{StoreError, StoreErrorKind, Verdicts};
+mod connected_requests;
+mod decide;
+mod key;
 
-use crate::batch::{RedisAnswer, RedisCharge, RedisRequest};
+use tidegate_core::Timestamp;
+use tidegate_store::{StoreError, StoreErrorKind};
+
+use self::connected_requests::{ConnectedRequests, connected_requests};
+use self::decide::{damaged, decide};
+use self::key::ComputedKey;
+use crate::batch::RedisAnswer;
 use crate::batch_call::BatchCall;
 use crate::link::{RedisReply, RedisScript, ScriptCall};
 use crate::message_pack;
-use crate::script_replay::{ScriptCharges, number};
+use crate::script_replay::number;
 
 /// How often a call decides anew because another instance changed its counters. Of the instances that
 /// contend for a counter one succeeds in every round trip, and the others follow in turn.
@@ -27,29 +34,6 @@ pub(crate) struct ComputedCall<'a> {
     /// The answer to each request. It is final once its group is settled.
     answers: Vec<RedisAnswer>,
     rounds: usize,
-}
-
-/// A key, with its state.
-struct ComputedKey<'a> {
-    name: &'a [u8],
-    limit: Limit,
-    phase: Span,
-    /// What Redis has under the key.
-    found: Option<Vec<u8>>,
-    /// What was found, and what becomes of it. `None` if the value is not one of ours.
-    before: Option<CounterState>,
-    after: Option<CounterState>,
-    is_reset: bool,
-}
-
-/// Requests that have to be stored together, and their keys.
-#[derive(Default)]
-struct ConnectedRequests<'a> {
-    /// Positions of keys.
-    keys: Vec<usize>,
-    /// Requests in their order, with the positions of their answers.
-    requests: Vec<(usize, &'a RedisRequest)>,
-    is_settled: bool,
 }
 
 impl<'a> ComputedCall<'a> {
@@ -114,7 +98,7 @@ impl<'a> ComputedCall<'a> {
     }
 
     /// Whether all requests are settled.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.open_groups().next().is_none()
     }
 
@@ -177,177 +161,6 @@ impl<'a> ComputedCall<'a> {
         }
         group.is_settled = true;
     }
-}
-
-impl ComputedKey<'_> {
-    /// Remembers what Redis has under the key.
-    fn record(&mut self, found: &RedisReply) -> Option<()> {
-        self.found = match found {
-            RedisReply::Bytes(raw) => Some(raw.clone()),
-            RedisReply::Nil => None,
-            _ => return None,
-        };
-        Some(())
-    }
-
-    fn decode(&mut self) {
-        self.before = match &self.found {
-            Some(raw) => CounterState::decode(&self.limit, raw),
-            None => Some(CounterState::fresh(&self.limit)),
-        };
-        self.after = self.before.clone();
-        self.is_reset = false;
-    }
-
-    fn has_changed(&self) -> bool {
-        self.is_reset || self.after != self.before
-    }
-
-    /// Writes what the script compares and stores.
-    fn write(&self, out: &mut Vec<u8>) {
-        match &self.found {
-            Some(raw) => message_pack::bytes(out, raw),
-            None => message_pack::no(out),
-        }
-        match &self.after {
-            Some(state) if self.has_changed() => {
-                let is_fresh = *state == CounterState::fresh(&self.limit);
-                let bytes = if is_fresh { Vec::new() } else { self.encode(state) };
-                message_pack::bytes(out, &bytes);
-            }
-            _ => message_pack::no(out),
-        }
-        let forget_at = self.after.as_ref().map_or(Timestamp::ZERO, CounterState::forget_at);
-        message_pack::number(out, forget_at.before(self.phase).as_micros());
-    }
-
-    fn encode(&self, state: &CounterState) -> Vec<u8> {
-        let bytes = state.encode();
-        if bytes.len() <= LARGEST {
-            return bytes;
-        }
-        let mut coarse = state.clone();
-        coarse.coarsen(&self.limit);
-        coarse.encode()
-    }
-}
-
-/// The largest state that is stored as it is: as many entries as `sliding_log.lua` stores.
-const LARGEST: usize = 8_192 * 10;
-
-/// Decides one request, and changes the states of its keys.
-fn decide(request: &RedisRequest, keys: &mut [ComputedKey<'_>], now: Timestamp) -> RedisAnswer {
-    if let RedisRequest::Reset(item) = request {
-        let key = &mut keys[item.key_index];
-        (key.after, key.is_reset) = (Some(CounterState::fresh(&key.limit)), true);
-        return Ok((true, Verdicts::new()));
-    }
-    let items = request.items();
-    if items.iter().any(|item| keys[item.key_index].after.is_none()) {
-        return Err(damaged(items));
-    }
-    let mut verdicts = Verdicts::new();
-    let mut accounts = ComputedAccounts { items, keys, now };
-    let passes = match request {
-        RedisRequest::Settle(items) => {
-            let charges: ScriptCharges<'_> = items.iter().map(RedisCharge::charge).collect();
-            settle(&charges, &mut accounts, &mut verdicts)
-        }
-        RedisRequest::Peek(items) => {
-            verdicts.extend((0..items.len()).map(|index| accounts.probe(index, items[index].cost)));
-            verdicts.iter().all(|verdict| verdict.allowed)
-        }
-        RedisRequest::Refund(_) | RedisRequest::Reset(_) => {
-            accounts.change(0, |state, RedisCharge { rule, cost, .. }, at| {
-                // A key never seen stays so: there is nothing to give back.
-                if *state != CounterState::fresh(&rule.limit) {
-                    state.refund(&rule.limit, *cost, at);
-                }
-            });
-            true
-        }
-    };
-    Ok((passes, verdicts))
-}
-
-/// The charges of one request, with the states of all keys.
-struct ComputedAccounts<'r, 'k> {
-    items: &'r [RedisCharge],
-    keys: &'r mut [ComputedKey<'k>],
-    now: Timestamp,
-}
-
-impl ComputedAccounts<'_, '_> {
-    fn change<T>(
-        &mut self,
-        index: usize,
-        change: impl FnOnce(&mut CounterState, &RedisCharge, Timestamp) -> T,
-    ) -> T {
-        let item = &self.items[index];
-        let state = &mut self.keys[item.key_index].after;
-        let state = state.get_or_insert_with(|| CounterState::fresh(&item.rule.limit));
-        change(state, item, self.now + item.phase)
-    }
-}
-
-impl ChargeAccounts for ComputedAccounts<'_, '_> {
-    fn probe(&mut self, index: usize, cost: Cost) -> Verdict {
-        self.change(index, |state, item, at| state.probe(&item.rule.limit, cost, at))
-    }
-
-    fn commit(&mut self, index: usize) -> Verdict {
-        self.change(index, |state, item, at| state.commit(&item.rule.limit, item.cost, at))
-    }
-
-    fn deny(&mut self, index: usize) {
-        self.change(index, |state, item, at| state.deny(&item.rule.limit, item.cost, at));
-    }
-}
-
-/// Divides the requests of a call: two that have a key in common are in the same group.
-fn connected_requests(call: &BatchCall, keys: usize) -> Vec<ConnectedRequests<'_>> {
-    // The first key of each key's group, or a key that leads there.
-    let mut first: Vec<usize> = (0..keys).collect();
-    for group in call.groups() {
-        let items = group.request.items();
-        for pair in items.windows(2) {
-            let [one, other] = [&pair[0], &pair[1]].map(|item| root(&first, item.key_index));
-            first[one.max(other)] = one.min(other);
-        }
-    }
-    let mut groups: Vec<ConnectedRequests<'_>> = Vec::new();
-    let mut known = vec![None; keys];
-    for key in 0..keys {
-        let root = root(&first, key);
-        let place = *known[root].get_or_insert_with(|| {
-            groups.push(ConnectedRequests::default());
-            groups.len() - 1
-        });
-        groups[place].keys.push(key);
-    }
-    for (place, request) in call.each_request().enumerate() {
-        let key = request.items().first().map(|item| root(&first, item.key_index));
-        if let Some(group) = key.and_then(|key| known[key]) {
-            groups[group].requests.push((place, request));
-        }
-    }
-    groups
-}
-
-fn root(first: &[usize], mut key: usize) -> usize {
-    while first[key] != key {
-        key = first[key];
-    }
-    key
-}
-
-fn damaged(items: &[RedisCharge]) -> StoreError {
-    let keys: Vec<_> = items.iter().map(|item| format!("{:?}", item.key)).collect();
-    StoreError::new(
-        StoreErrorKind::WrongType,
-        format!("key {} holds a value that Tidegate did not write", keys.join(" or ")),
-    )
-    .with_outcome(false)
 }
 
 /// Why a call gave up after this many replies. The first one only has the states.

@@ -1,7 +1,11 @@
 //! Token bucket: bursts up to a size, then a steady rate, exactly.
 
+mod debt;
+#[cfg(test)]
+mod tests;
+
+use self::debt::{BucketDebt, BucketPace, LONGEST_REFILL};
 use super::arithmetic::{div_ceil, div_rem, narrow, product};
-use super::packed::{digits, instant, push_three, three};
 use super::{AdmissionBound, Algorithm, judge};
 use crate::{Cost, Quota, QuotaError, Span, Timestamp, Verdict};
 
@@ -44,72 +48,6 @@ pub struct TokenBucket {
 struct RefillTime {
     micros: u64,
     rest: u64,
-}
-
-/// When the bucket is full again, and how fast that goes.
-///
-/// The debt at `now` is `rate * (full_at - now) + rest`. The rate is that of the limit that took tokens
-/// last, and is stored alongside: limits that share a counter (tiers, a changed limit) agree on the debt
-/// in tokens, and reading it changes nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BucketDebt {
-    full_at: Timestamp,
-    rest: u64,
-    pace: BucketPace,
-}
-
-impl BucketDebt {
-    #[inline]
-    fn at(&self, now: Timestamp) -> u128 {
-        if now > self.full_at {
-            return 0;
-        }
-        product(self.pace.rate(), self.full_at.since(now).as_micros()) + u128::from(self.rest)
-    }
-
-    /// A debt of this size at this pace.
-    #[inline]
-    fn of(debt: u128, pace: BucketPace, now: Timestamp) -> Self {
-        let (micros, rest) = div_rem(debt, pace.rate());
-        Self { full_at: now + Span::from_micros(narrow(micros)), rest, pace }
-    }
-}
-
-/// A rate, and how many windows at most a bucket takes to refill at it: a power of eight.
-///
-/// The latter distinguishes a clock that went back from a limit with a smaller burst, which also sees
-/// more debt than it could have made itself. There are eight classes, so that both fit into a number
-/// below 2^53, which every store can hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct BucketPace(u64);
-
-impl BucketPace {
-    /// Rates are at most 10^15.
-    const RATE_BITS: u32 = 50;
-    /// The class of buckets that take longer than all others.
-    const SLOWEST: u64 = 7;
-
-    fn new(rate: u64, burst: u64) -> Self {
-        let holds = |class: &u64| burst <= rate.saturating_mul(1 << (3 * class));
-        let class = (0..Self::SLOWEST).find(holds).unwrap_or(Self::SLOWEST);
-        Self(class << Self::RATE_BITS | rate)
-    }
-
-    #[inline]
-    const fn rate(self) -> u64 {
-        self.0 & ((1 << Self::RATE_BITS) - 1)
-    }
-
-    /// The longest that a bucket of this pace takes to refill.
-    fn longest(self, window: Span) -> Span {
-        match self.0 >> Self::RATE_BITS {
-            class if class < Self::SLOWEST => {
-                let micros = window.as_micros().saturating_mul(1 << (3 * class));
-                Span::from_micros(micros).min(LONGEST_REFILL)
-            }
-            _ => LONGEST_REFILL,
-        }
-    }
 }
 
 impl TokenBucket {
@@ -302,22 +240,11 @@ impl Algorithm for TokenBucket {
     }
 
     fn encode(state: &BucketDebt, out: &mut Vec<u8>) {
-        push_three(out, state.full_at, state.rest, state.pace.0);
+        state.encode(out);
     }
 
-    /// One integer, or three numbers. A store may keep how it rounded the time to live in the first
-    /// four bits, unless the state has its longest form.
     fn decode(&self, raw: &[u8]) -> Option<BucketDebt> {
-        if let Some(state) = BucketDebt::from_digits(raw) {
-            return Some(state);
-        }
-        let (full_at, rest, code) = three(raw)?;
-        let micros = full_at.as_micros();
-        Some(match raw.len() {
-            11 => BucketDebt::short(micros & ROUNDLESS, rest, code, 13),
-            15 => BucketDebt::short(micros & ROUNDLESS, rest, code, 29),
-            _ => BucketDebt { full_at, rest, pace: BucketPace(code) },
-        })
+        BucketDebt::decode(raw)
     }
 
     /// The debt follows from the time until the bucket is full, to a microsecond.
@@ -342,150 +269,5 @@ impl Algorithm for TokenBucket {
     fn used_until(&self, used: u64, left: Span) -> u64 {
         let missing = div_ceil(product(left.as_micros(), self.rate), self.window.as_micros());
         used.min(narrow(missing))
-    }
-}
-
-impl BucketDebt {
-    /// A bucket as one integer: the microseconds from 2025 until it is full, and four digits for its
-    /// pace.
-    fn from_digits(raw: &[u8]) -> Option<Self> {
-        let number = digits(raw).filter(|_| (16..20).contains(&raw.len()))?;
-        let pace = match number % 10_000 % 1_250 {
-            rate @ ..625 => rate,
-            other => (((other - 625) / 89 + 1) << BucketPace::RATE_BITS) | ((other - 625) % 89),
-        };
-        let full_at = instant(SINCE + number / 10_000);
-        Some(Self { full_at, rest: 0, pace: BucketPace(pace) })
-    }
-
-    /// A bucket in a short form, where the class is above fewer bits of rate.
-    fn short(micros: u64, rest: u64, code: u64, rate_bits: u32) -> Self {
-        let (class, rate) = (code >> rate_bits, code & ((1 << rate_bits) - 1));
-        let pace = BucketPace(class << BucketPace::RATE_BITS | rate);
-        Self { full_at: instant(micros), rest, pace }
-    }
-}
-
-/// The beginning of 2025, in microseconds.
-const SINCE: u64 = 1_735_689_600_000_000;
-/// The bits of an instant of seven bytes without the first four.
-const ROUNDLESS: u64 = (1 << 52) - 1;
-
-/// The longest refill: every state must expire eventually, so no key is kept for longer than two of the
-/// longest windows.
-const LONGEST_REFILL: Span = Span::from_days(800);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bucket(quota: &str) -> TokenBucket {
-        TokenBucket::from_quota(&quota.parse().unwrap()).unwrap()
-    }
-
-    #[test]
-    fn rates_are_exact_for_ever() {
-        for (quota, rate, seconds) in
-            [("3/second burst 1", 3, 1_000), ("7 per 10s burst 1", 7, 1_000)]
-        {
-            let (limit, mut state, mut now) =
-                (bucket(quota), BucketDebt::default(), Timestamp::ZERO);
-            let mut admitted = 0;
-            let end = limit.window.as_micros() * seconds;
-            while now.as_micros() < end {
-                let verdict = limit.probe(&state, Cost::ONE, now);
-                if verdict.allowed {
-                    admitted += 1;
-                    let _ = limit.commit(&mut state, Cost::ONE, now);
-                }
-                let wait = limit.probe(&state, Cost::ONE, now).retry_after;
-                now = now + wait.unwrap_or(Span::from_micros(1));
-            }
-            assert_eq!(admitted, rate * seconds, "{quota}");
-        }
-    }
-
-    #[test]
-    fn a_raised_limit_keeps_the_count_and_helps_at_once() {
-        let now = Timestamp::from_secs(100);
-        let mut state = BucketDebt::default();
-        let _ = bucket("10/day").commit(&mut state, Cost::new(10).unwrap(), now);
-        assert_eq!(bucket("100/day").probe(&state, Cost::ONE, now).remaining, 90);
-    }
-
-    #[test]
-    fn a_denial_by_a_smaller_limit_gives_nothing_back() {
-        let now = Timestamp::from_secs(100);
-        let (large, small) = (bucket("100/hour"), bucket("1/hour"));
-        let mut state = BucketDebt::default();
-        let _ = large.commit(&mut state, Cost::new(80).unwrap(), now);
-        let before = state;
-        let verdict = small.probe(&state, Cost::ONE, now);
-        // 80 tokens of the larger limit take 48 minutes.
-        assert_eq!(verdict.retry_after, Some(Span::from_secs(48 * 60)));
-        small.deny(&mut state, Cost::ONE, now);
-        assert_eq!(state, before);
-        assert_eq!(large.probe(&state, Cost::ONE, now).remaining, 20);
-        // A refund removes as much debt, and the rest does not take longer.
-        small.refund(&mut state, Cost::new(30).unwrap(), now);
-        let verdict = large.probe(&state, Cost::ONE, now);
-        assert_eq!((verdict.remaining, verdict.reset_after), (50, Span::from_secs(30 * 60)));
-    }
-
-    #[test]
-    fn a_lowered_burst_waits_for_what_was_used_and_forgets_none_of_it() {
-        let now = Timestamp::from_secs(100);
-        let (large, small) = (bucket("1/second burst 1000"), bucket("1/second burst 5"));
-        let mut state = BucketDebt::default();
-        let _ = large.commit(&mut state, Cost::new(1000).unwrap(), now);
-        let verdict = small.probe(&state, Cost::new(5).unwrap(), now);
-        assert_eq!(verdict.retry_after, Some(Span::from_secs(1000)));
-        small.deny(&mut state, Cost::new(5).unwrap(), now);
-        assert_eq!(large.probe(&state, Cost::ONE, now).remaining, 0);
-    }
-
-    #[test]
-    fn a_jittering_clock_adds_nothing_and_a_clock_set_back_recovers() {
-        let (limit, now) = (bucket("10/second"), Timestamp::from_secs(1_000));
-        let mut state = BucketDebt::default();
-        let _ = limit.commit(&mut state, Cost::new(10).unwrap(), now);
-        for _ in 0..40 {
-            for at in [now.before(Span::from_millis(700)), now] {
-                assert!(!limit.admits(&state, Cost::ONE, at));
-                limit.deny(&mut state, Cost::ONE, at);
-            }
-        }
-        let long_ago = Timestamp::from_secs(10);
-        limit.deny(&mut state, Cost::ONE, long_ago);
-        let verdict = limit.probe(&state, Cost::ONE, long_ago);
-        assert_eq!(verdict.retry_after, Some(Span::from_millis(100)));
-    }
-
-    #[test]
-    fn a_pace_bounds_the_time_of_a_refill() {
-        for (quota, windows) in [
-            ("100/hour", 1),
-            ("100/hour burst 5", 1),
-            ("100/hour burst 101", 8),
-            ("1/hour burst 100", 512),
-        ] {
-            let limit = bucket(quota);
-            assert!(limit.pace() < 1 << 53);
-            assert_eq!(limit.pace.longest(limit.window), Span::from_secs(windows * 3_600));
-            assert!(limit.period() <= limit.pace.longest(limit.window));
-        }
-        let slow = bucket("1/second burst 1000000");
-        assert_eq!((slow.pace.rate(), slow.pace.longest(slow.window)), (1, LONGEST_REFILL));
-    }
-
-    #[test]
-    fn a_bucket_that_would_never_refill_is_refused() {
-        for text in ["0/second burst 5", "1/day burst 1000"] {
-            let error = TokenBucket::from_quota(&text.parse().unwrap()).unwrap_err();
-            assert!(error.to_string().contains("expected"), "{error}");
-        }
-        assert!(
-            !bucket("0/second").probe(&BucketDebt::default(), Cost::PEEK, Timestamp::ZERO).allowed
-        );
     }
 }

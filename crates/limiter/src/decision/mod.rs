@@ -2,11 +2,14 @@
 
 #[cfg(feature = "files")]
 mod plan_denial;
-
-use std::fmt;
+mod reason;
+mod source;
 
 use tidegate_core::{Charge, Rule, Span, Verdict, pays};
 use tidegate_store::Verdicts;
+
+pub use self::reason::DecisionReason;
+pub use self::source::DecisionSource;
 
 /// Whether a request may happen now, and the numbers to report to the caller.
 ///
@@ -231,96 +234,4 @@ impl Decision {
 /// The bit of a verdict; a request has at most 32 charges.
 const fn bit(index: usize) -> u32 {
     1 << (index % 32)
-}
-
-/// Why a decision turned out as it did.
-///
-/// It is for logs, metrics and messages. Whether the request may happen is [`Decision::is_allowed`].
-///
-/// ```
-/// use tidegate::{DecisionReason, Limiter};
-///
-/// let limiter = Limiter::builder().limit("1/day").build()?;
-/// let reasons = [(); 2].map(|()| limiter.check_now("alice").reason());
-/// assert_eq!(reasons, [DecisionReason::WithinLimit, DecisionReason::LimitExceeded]);
-/// assert_eq!(reasons[1].to_string(), "limit_exceeded");
-/// # Ok::<(), tidegate::BuildError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DecisionReason {
-    /// Every limit had room.
-    WithinLimit,
-    /// A limit has no room now, but will have room later.
-    LimitExceeded,
-    /// The cost is more than a limit ever holds: waiting does not help.
-    CostExceedsLimit,
-    /// An earlier denial blocks the caller for a while.
-    Blocked,
-    /// No enforced limit applied.
-    NoPolicy,
-    /// The store did not answer, and the policy uses no local fallback.
-    StoreUnavailable,
-}
-
-impl DecisionReason {
-    /// The name in answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WithinLimit => "within_limit",
-            Self::LimitExceeded => "limit_exceeded",
-            Self::CostExceedsLimit => "cost_exceeds_limit",
-            Self::Blocked => "blocked",
-            Self::NoPolicy => "no_policy",
-            Self::StoreUnavailable => "store_unavailable",
-        }
-    }
-}
-
-impl fmt::Display for DecisionReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Where a decision comes from.
-///
-/// With a store in this process it is always `Store` or `None`. With a remote store, watch the share of
-/// `Fallback`: those are decisions that instances made on their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DecisionSource {
-    /// The store.
-    Store,
-    /// A recent denial by the store, which still holds.
-    DenyCache,
-    /// Units that were taken from the store in advance.
-    Lease,
-    /// The local fallback for a store that does not answer.
-    Fallback,
-    /// Nothing: no limit applied.
-    None,
-}
-
-impl DecisionSource {
-    /// All sources, in declaration order.
-    pub const ALL: &'static [Self] =
-        &[Self::Store, Self::DenyCache, Self::Lease, Self::Fallback, Self::None];
-
-    /// The name in answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Store => "store",
-            Self::DenyCache => "deny_cache",
-            Self::Lease => "lease",
-            Self::Fallback => "fallback",
-            Self::None => "none",
-        }
-    }
-}
-
-impl fmt::Display for DecisionSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }

@@ -47,7 +47,7 @@ impl Dispatcher {
             if computed.record_reply(&reply).is_none() {
                 return computed.fail_open(&unexpected_shape().with_outcome(true));
             }
-            if computed.is_settled() {
+            if computed.is_done() {
                 return computed.into_answers();
             }
             let rounds = computed.rounds();

@@ -11,7 +11,7 @@ use super::RespListenerContext;
 use super::decoder::{RespDecoder, RespProtocolError};
 use super::repeat::RespCommandTemplate;
 use super::reply::RespReplies;
-use super::request::{self, RespQuestion, RespRequest};
+use super::request::{RespQuestion, RespRequest};
 use super::session::RespSession;
 use super::stream::RespStream;
 use crate::{App, ListenerKind, RefusalReason};
@@ -75,10 +75,7 @@ where
         };
         let words = command.words();
         commands += 1;
-        let request = session
-            .refuse_transaction(&words)
-            .unwrap_or_else(|| request::read(&words, &plan, session.is_authenticated()));
-        match (request, &mut in_flight) {
+        match (session.read_request(&words, &plan), &mut in_flight) {
             (RespRequest::Question(question), None) => {
                 let asked = (&words[..], question);
                 commands +=
@@ -86,10 +83,8 @@ where
                         .await;
             }
             (RespRequest::Question(question), Some(queue)) => {
-                queue.push_back(decide(&context.app, question));
-                if queue.len() >= MAX_IN_FLIGHT {
-                    answer_next(queue, stream.replies()).await;
-                }
+                let decision = decide(&context.app, question);
+                add_in_flight(queue, decision, stream.replies()).await;
             }
             (other, _) => {
                 // The command can change whether the client is authenticated.
@@ -154,6 +149,17 @@ async fn decide<'p, S: Store>(
 ) -> (RespQuestion<'p>, Decision) {
     let decision = question.decide(app).await;
     (question, decision)
+}
+
+/// Adds a decision to those in flight. If they are too many, it waits for the oldest.
+async fn add_in_flight<'p, F>(queue: &mut FuturesOrdered<F>, decision: F, replies: &mut RespReplies)
+where
+    F: Future<Output = (RespQuestion<'p>, Decision)>,
+{
+    queue.push_back(decision);
+    if queue.len() >= MAX_IN_FLIGHT {
+        answer_next(queue, replies).await;
+    }
 }
 
 /// Answers the oldest question once it is decided. Returns false if there is none.

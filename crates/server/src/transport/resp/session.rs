@@ -1,8 +1,10 @@
 //! A RESP connection's state, and the commands that read or change it.
 
+mod login;
+
 use std::net::IpAddr;
 
-use tidegate::Store;
+use tidegate::{Plan, Store};
 
 use super::batch::RespFlow;
 use super::client::RespClient;
@@ -10,7 +12,7 @@ use super::command_spec::{self, RespCommandSpec, RespVerb};
 use super::decoder::RespDecoder;
 use super::repeat::RespCommandTemplate;
 use super::reply::{RespProtocol, RespReplies};
-use super::request::{RespRequest, quoted};
+use super::request::{self, RespRequest};
 use super::{RespListenerContext, info};
 use crate::{ClientRight, ListenerConfig, ListenerKind, RefusalReason, Transport};
 
@@ -44,13 +46,15 @@ impl RespSession {
         }
     }
 
-    pub(super) const fn is_authenticated(&self) -> bool {
-        self.is_authenticated
+    /// What a command asks for. Within a transaction, it is refused.
+    pub(super) fn read_request<'p>(&mut self, words: &[&[u8]], plan: &'p Plan) -> RespRequest<'p> {
+        self.refuse_transaction(words)
+            .unwrap_or_else(|| request::read(words, plan, self.is_authenticated))
     }
 
     /// The refusal of a command that begins, ends or is part of a transaction. A client may send the
     /// whole transaction before it reads that `MULTI` was refused, so nothing in it may be charged.
-    pub(super) fn refuse_transaction<'p>(&mut self, words: &[&[u8]]) -> Option<RespRequest<'p>> {
+    fn refuse_transaction<'p>(&mut self, words: &[&[u8]]) -> Option<RespRequest<'p>> {
         let is = |name: &str| {
             words.first().is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
         };
@@ -162,125 +166,6 @@ impl RespSession {
         RespFlow::Continue
     }
 
-    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`: changes nothing unless all parts succeed.
-    fn hello<S: Store>(
-        &mut self,
-        arguments: &[&[u8]],
-        context: &RespListenerContext<S>,
-        replies: &mut RespReplies,
-    ) -> RespFlow {
-        let (protocol, mut options) = match arguments {
-            [] => (replies.protocol(), arguments),
-            [b"2", rest @ ..] => (RespProtocol::Resp2, rest),
-            [b"3", rest @ ..] => (RespProtocol::Resp3, rest),
-            _ => {
-                let problem = "NOPROTO unsupported protocol version: expected 2 or 3";
-                return refuse(context, problem, replies);
-            }
-        };
-        let (mut is_authenticated, mut name) = (self.is_authenticated, None);
-        loop {
-            match options {
-                [word, user, guess, rest @ ..] if word.eq_ignore_ascii_case(b"AUTH") => {
-                    if let Err(flow) = self.authenticate(user, guess, context, replies) {
-                        return flow;
-                    }
-                    (is_authenticated, options) = (true, rest);
-                }
-                [word, text, rest @ ..] if word.eq_ignore_ascii_case(b"SETNAME") => {
-                    (name, options) = (Some(*text), rest);
-                }
-                [] => break,
-                [word, ..] => {
-                    let problem = format!("ERR Syntax error in HELLO option {}", quoted(word));
-                    return refuse(context, &problem, replies);
-                }
-            }
-        }
-        if !is_authenticated {
-            let problem = "NOAUTH HELLO needs AUTH <user> <password> before anything else";
-            return refuse(context, problem, replies);
-        }
-        if let Some(name) = name
-            && let Err(problem) = self.client.rename(name)
-        {
-            return refuse(context, problem, replies);
-        }
-        self.is_authenticated = is_authenticated;
-        replies.set_protocol(protocol);
-        self.write_hello(replies);
-        RespFlow::Continue
-    }
-
-    fn write_hello(&self, replies: &mut RespReplies) {
-        replies.map(7);
-        for (name, value) in [
-            ("server", "tidegate"),
-            ("version", info::SPOKEN_VERSION),
-            ("mode", "standalone"),
-            ("role", "master"),
-        ] {
-            replies.bulk(name.as_bytes());
-            replies.bulk(value.as_bytes());
-        }
-        replies.bulk(b"proto");
-        replies.integer(replies.protocol().number());
-        replies.bulk(b"id");
-        replies.count(self.client.id());
-        replies.bulk(b"modules");
-        replies.list(0);
-    }
-
-    /// `AUTH [user] password`
-    fn auth<S: Store>(
-        &mut self,
-        arguments: &[&[u8]],
-        context: &RespListenerContext<S>,
-        replies: &mut RespReplies,
-    ) -> RespFlow {
-        let (user, guess) = match arguments {
-            [guess] => (&b"default"[..], *guess),
-            [user, guess, ..] => (*user, *guess),
-            [] => return RespFlow::Continue,
-        };
-        if !self.has_password && arguments.len() == 1 {
-            replies.error(NO_PASSWORD);
-            return RespFlow::Continue;
-        }
-        if let Err(flow) = self.authenticate(user, guess, context, replies) {
-            return flow;
-        }
-        self.is_authenticated = true;
-        replies.status("OK");
-        RespFlow::Continue
-    }
-
-    /// Checks a password. Answers a wrong password here, and closes the connection of a client that has
-    /// sent too many.
-    fn authenticate<S: Store>(
-        &mut self,
-        user: &[u8],
-        guess: &[u8],
-        context: &RespListenerContext<S>,
-        replies: &mut RespReplies,
-    ) -> Result<(), RespFlow> {
-        let (password, logins) = (context.config.resp_password.as_ref(), context.app.logins());
-        if password.is_some() && logins.wait(ListenerKind::Resp, self.address).is_some() {
-            refuse(context, TOO_MANY, replies);
-            return Err(RespFlow::Close);
-        }
-        // There is only the default user. Without a configured password any guess succeeds, as in Redis.
-        if user == b"default" && password.is_none_or(|password| password.is(guess)) {
-            return Ok(());
-        }
-        refuse(context, WRONG_PASSWORD, replies);
-        if password.is_some() {
-            logins.record_failure(ListenerKind::Resp, self.address);
-            self.wrong_passwords = self.wrong_passwords.saturating_add(1);
-        }
-        Err(if self.wrong_passwords < MOST_WRONG { RespFlow::Continue } else { RespFlow::Close })
-    }
-
     /// Resets the connection to its initial state.
     fn reset(&mut self, replies: &mut RespReplies) {
         self.client = RespClient::new(self.client.id());
@@ -334,9 +219,3 @@ const TRANSACTION_DISCARDED: &str = "EXECABORT Transaction discarded because of 
 const NO_REFUNDS: &str = "NOPERM refunds are off: expected serve --allow resp:refund";
 const NO_RESETS: &str = "NOPERM resets are off: expected serve --allow resp:reset";
 const TOO_MANY: &str = "ERR too many wrong passwords from this address: expected a pause";
-/// The most wrong passwords on one connection.
-const MOST_WRONG: u32 = 10;
-const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-/// Redis's own text, which clients recognise.
-const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the \
-                           default user. Are you sure your configuration is correct?";

@@ -1,0 +1,53 @@
+//! Policy files and plans: how a file is read, checked and compiled, and how a plan finds the charges
+//! of a request.
+
+mod ad_hoc_limit;
+mod amendment;
+mod attributes;
+mod compile;
+mod cost;
+mod descriptors;
+mod explanation;
+mod file;
+mod foreign;
+mod hints;
+mod key_names;
+mod matcher;
+mod nearest_name;
+mod normalise;
+mod plan;
+mod planned_policy;
+mod problem;
+mod request_charges;
+mod requests;
+mod schema;
+mod secret_names;
+mod secret_text;
+mod secrets;
+pub mod section;
+mod settings;
+mod single_limit;
+mod source;
+mod subject;
+mod yaml;
+
+pub use ad_hoc_limit::AdHocLimit;
+pub use amendment::{AmendedPlan, Amendment};
+pub use attributes::Attributes;
+pub use cost::CostFault;
+pub use descriptors::{Descriptor, DescriptorCharges, DescriptorOutcome};
+pub use explanation::{LimitDescription, PolicyExplanation, PolicyMatch};
+pub use foreign::envoy::EnvoyDomain;
+pub use foreign::import::import;
+pub use normalise::path_in_normal_form;
+pub use plan::Plan;
+pub use planned_policy::{BlockPenalty, PlannedPolicy};
+pub use problem::{FileProblem, FileProblems, SourceSpan};
+pub use request_charges::RequestCharges;
+pub use requests::{PathParameters, RequestRules};
+pub use schema::json_schema;
+pub use secret_text::SecretText;
+pub use section::Sections;
+pub use settings::{LegacyHeaders, PathCase, PlanSettings, PolicyMode};
+pub use single_limit::SingleLimit;
+pub use source::PolicySource;
