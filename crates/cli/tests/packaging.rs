@@ -90,8 +90,16 @@ fn there_is_a_manual_page_for_every_command_with_every_flag() {
         }
     }
     assert_eq!(fs::read_dir(&pages).unwrap().count(), commands.len() + 1);
-    let serve = read("tidegate-serve.1");
-    assert!(serve.contains("TIDEGATE_STORE") && !serve.contains("hush"), "{serve}");
+    let serve = read("tidegate-serve.1").replace("\\-", "-");
+    let help = printed(&["serve", "--help"]);
+    let variables = help.split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap());
+    let variables: Vec<_> = variables.collect();
+    assert!(variables.len() > 30, "{variables:?}");
+    for variable in variables {
+        let sentence = format!("\\fB{variable}\\fR environment variable");
+        assert!(serve.contains(&sentence), "no {sentence} in {serve}");
+    }
+    assert!(!serve.contains("hush"), "{serve}");
 }
 
 #[test]
