@@ -110,10 +110,11 @@ fn one_run_reports_the_problems_of_the_file_and_of_its_sections() {
     for part in [
         "a bell that nobody hears",
         "an echo that nobody hears",
-        "unknown field \"bel\": expected store, store_password, key_format, trusted_proxies, \
-         path_case, http, defaults, bell, policies; did you mean \"bell\"?",
+        "unknown field \"bel\" (did you mean \"bell\"?): expected store, store_password, key_format, \
+         trusted_proxies, path_case, http, defaults, bell, policies",
         "\"often\": expected a number of rings",
-        "key_format, rings; did you mean \"rings\"?",
+        "unknown field \"ring\" (did you mean \"rings\"?): expected name, ",
+        "key_format, rings",
         "expected exactly one source of the cost: attribute, echo",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
