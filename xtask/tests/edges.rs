@@ -46,7 +46,7 @@ const WORDS: &[(&str, &[&str], &[&str])] = &[(
         "on_denied",
         "max_wait",
     ],
-    &["section/elsewhere.rs"],
+    &["files/section/elsewhere.rs"],
 )];
 
 /// Crates that must not use certain others at all.
