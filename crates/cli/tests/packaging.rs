@@ -24,7 +24,9 @@ fn commands() -> Vec<String> {
     let help = printed(&["--help"]);
     let (_, list) = help.split_once("\nCommands:\n").unwrap();
     let lines = list.lines().take_while(|line| line.starts_with("  "));
-    let names = lines.map(|line| line.split_whitespace().next().unwrap().to_owned());
+    // Lines with more space before them continue a description.
+    let names = lines.filter_map(|line| line.strip_prefix("  ").filter(|it| !it.starts_with(' ')));
+    let names = names.map(|line| line.split_whitespace().next().unwrap().to_owned());
     names.filter(|name| name != "help").collect()
 }
 
