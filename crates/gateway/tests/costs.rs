@@ -9,7 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::echo::Echo;
 use support::{Front, front, request, with};
-use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate::config::PolicySource;
+use tidegate::{
+    Charge, Cost, DecisionReason, ManualClock, MemoryStore, PlanLimiter, Span, Store, StoreError,
+    StoreErrorKind, Timestamp, Verdicts,
+};
+use tidegate_gateway::config::SECTIONS;
 use tidegate_server::ListenerConfig;
 
 #[tokio::test]
@@ -26,6 +31,34 @@ async fn only_failed_attempts_count() {
     }
     assert_eq!(front.get("/login?status=200").await.status, 429);
     assert_eq!(echo.requests(), 13);
+}
+
+#[tokio::test]
+async fn where_only_failures_count_what_is_under_way_blocks_nobody() {
+    let second = Span::from_secs(1);
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let text = "policies: [{ name: login, key: [user], limits: [2/1s], block_for: 10m, \
+                algorithm: sliding-log, cost: { response_status: [401] } }]";
+    let source = PolicySource::new("limits.yaml", text).unwrap().with_sections(SECTIONS);
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let limiter = PlanLimiter::load(&source, store).unwrap();
+    let check = async || limiter.check(&[("user", "alice")], Cost::ONE).await;
+    assert!(check().await.is_allowed() && check().await.is_allowed());
+    let denied = check().await;
+    assert_eq!(
+        (denied.reason(), denied.retry_after()),
+        (DecisionReason::LimitExceeded, Some(second))
+    );
+    clock.advance(second);
+    assert!(check().await.is_allowed());
+    // One attempt has failed and another is allowed; its failure uses up the quota.
+    let plan = limiter.plan();
+    let request_charges = plan.charges(&[("user", "alice")], Cost::ONE);
+    limiter.block_if_used_up(&request_charges).await;
+    assert!(check().await.is_allowed());
+    limiter.block_if_used_up(&request_charges).await;
+    clock.advance(second);
+    assert_eq!(check().await.reason(), DecisionReason::Blocked);
 }
 
 #[tokio::test]

@@ -98,33 +98,6 @@ async fn of_several_callers_in_one_request_only_the_denied_one_is_blocked() {
 }
 
 #[tokio::test]
-async fn where_only_failures_count_what_is_under_way_blocks_nobody() {
-    let clock = ManualClock::at(Timestamp::from_secs(1_000));
-    let text = "policies: [{ name: login, key: [user], limits: [2/1s], block_for: 10m, \
-                algorithm: sliding-log, cost: { response_status: [401] } }]";
-    let limiter = limiter_by(text, MemoryStore::builder().clock(clock.clone()).build());
-    let check = async || limiter.check(&[("user", "alice")], Cost::ONE).await;
-    assert!(check().await.is_allowed() && check().await.is_allowed());
-    let denied = check().await;
-    assert_eq!(
-        (denied.reason(), denied.retry_after()),
-        (DecisionReason::LimitExceeded, Some(SECOND))
-    );
-    clock.advance(SECOND);
-    assert!(check().await.is_allowed());
-    // One attempt has failed and another is allowed; its failure uses up the quota.
-    let plan = limiter.plan();
-    let request_charges = plan.charges(&[("user", "alice")], Cost::ONE);
-    limiter.block_if_used_up(&request_charges).await;
-    assert!(check().await.is_allowed());
-    limiter.block_if_used_up(&request_charges).await;
-    clock.advance(SECOND);
-    assert_eq!(check().await.reason(), DecisionReason::Blocked);
-}
-
-const SECOND: Span = Span::from_secs(1);
-
-#[tokio::test]
 async fn a_cost_that_never_fits_blocks_nobody() {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
     let limiter = limiter(MemoryStore::builder().clock(clock).build());

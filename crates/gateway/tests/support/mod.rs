@@ -46,7 +46,7 @@ impl Front {
 
     /// A gateway with this much memory for data that waits.
     pub(crate) async fn with_memory(text: &str, bytes: usize) -> Self {
-        let source = PolicySource::new("test", text).unwrap();
+        let source = PolicySource::new("test", text).unwrap().with_sections(SECTIONS);
         let app = App::load(&source, MemoryStore::builder().clock(ManualClock::default()).build());
         let app = app.unwrap_or_else(|problems| panic!("{problems}"));
         let gateway = Gateway::new(app.limiter().plan(), None).unwrap().with_memory(bytes);

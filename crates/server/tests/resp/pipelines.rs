@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use tidegate::{RedisConfig, RedisStore};
 use tidegate_testkit::{Redis, encode_command};
@@ -88,10 +87,7 @@ fn decisions_of_a_pipeline_are_under_way_together() {
 fn a_redis_behind_us_is_asked_in_order() {
     let redis = Redis::start();
     let config: RedisConfig = redis.url().parse().unwrap();
-    let server = Server::on(|| {
-        // Timeouts are not what is tested.
-        RedisStore::builder(config).deadline(Duration::from_secs(10)).build()
-    });
+    let server = Server::on(|| RedisStore::builder(config).build());
     let mut client = server.connect();
     for round in 0..3 {
         for _ in 0..300 {
@@ -116,8 +112,7 @@ fn a_redis_behind_us_is_asked_in_order() {
 fn a_reset_in_a_pipeline_comes_after_what_was_before_it() {
     let redis = Redis::start();
     let config: RedisConfig = redis.url().parse().unwrap();
-    let server =
-        Server::on(|| RedisStore::builder(config).deadline(Duration::from_secs(10)).build());
+    let server = Server::on(|| RedisStore::builder(config).build());
     let mut client = server.connect();
     for _ in 0..20 {
         client.send(&["CL.THROTTLE", "other", "4", "1", "3600"]).unwrap();

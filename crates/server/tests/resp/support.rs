@@ -12,7 +12,9 @@ use tidegate_server::{App, ClientRights, ListenerConfig, resp};
 use tidegate_testkit::{Connection, Reply};
 use tokio::sync::oneshot;
 
+// With a deadline that no busy machine misses: a limit without it would count here for a while.
 pub(crate) const POLICIES: &str = "
+defaults: { store_deadline: 5s }
 policies:
   - { name: demo, key: [key], limits: [10/minute] }
   - { name: login, key: [ip, user], limits: [5/minute], algorithm: sliding-log }
