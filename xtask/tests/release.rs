@@ -76,7 +76,7 @@ fn an_image_has_one_layer_no_root_and_a_health_check() {
     // What `docker load` reads.
     let docker = json(&image.join("manifest.json"));
     assert_eq!(image.join(docker[0]["Layers"][0].as_str().unwrap()), layer);
-    assert_eq!(docker[0]["RepoTags"][0], "ghcr.io/tidegate/tidegate:1.2.3");
+    assert_eq!(docker[0]["RepoTags"][0], "tidegate/tidegate:1.2.3");
     // The listener of the container is the one of the Containerfile.
     let file = fs::read_to_string(root().join("deploy/container/Containerfile")).unwrap();
     for variable in about["Env"].as_array().unwrap() {

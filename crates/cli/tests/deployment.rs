@@ -225,7 +225,7 @@ fn images_are_of_this_version() {
     let base = document("deploy/kustomize/base/kustomization.yaml");
     assert_eq!(base["images"][0]["newTag"], version);
     let compose = document("deploy/compose/compose.yaml");
-    let image = format!("ghcr.io/tidegate/tidegate:{version}");
+    let image = format!("tidegate/tidegate:{version}");
     assert_eq!(compose["services"]["tidegate-1"]["image"], image.as_str());
 }
 
