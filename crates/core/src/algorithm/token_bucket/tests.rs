@@ -6,11 +6,9 @@ fn bucket(quota: &str) -> TokenBucket {
 
 #[test]
 fn rates_are_exact_for_ever() {
-    for (quota, rate, seconds) in
-        [("3/second burst 1", 3, 1_000), ("7 per 10s burst 1", 7, 1_000)]
+    for (quota, rate, seconds) in [("3/second burst 1", 3, 1_000), ("7 per 10s burst 1", 7, 1_000)]
     {
-        let (limit, mut state, mut now) =
-            (bucket(quota), BucketDebt::default(), Timestamp::ZERO);
+        let (limit, mut state, mut now) = (bucket(quota), BucketDebt::default(), Timestamp::ZERO);
         let mut admitted = 0;
         let end = limit.window.as_micros() * seconds;
         while now.as_micros() < end {
@@ -105,7 +103,5 @@ fn a_bucket_that_would_never_refill_is_refused() {
         let error = TokenBucket::from_quota(&text.parse().unwrap()).unwrap_err();
         assert!(error.to_string().contains("expected"), "{error}");
     }
-    assert!(
-        !bucket("0/second").probe(&BucketDebt::default(), Cost::PEEK, Timestamp::ZERO).allowed
-    );
+    assert!(!bucket("0/second").probe(&BucketDebt::default(), Cost::PEEK, Timestamp::ZERO).allowed);
 }
