@@ -327,6 +327,21 @@ mod tests {
     }
 
     #[test]
+    fn a_steady_caller_gets_the_limit_in_every_window_and_one_step() {
+        for (steps, percent) in [(10, 91), (60, 98)] {
+            let (limit, mut state) = (limit("60/minute", steps), StepCounts::default());
+            let mut admitted = 0;
+            for now in (0..36_000).map(Timestamp::from_secs) {
+                if limit.probe(&state, Cost::ONE, now).allowed {
+                    let _ = limit.commit(&mut state, Cost::ONE, now);
+                    admitted += 1;
+                }
+            }
+            assert_eq!((admitted + 180) / 360, percent, "{steps} steps");
+        }
+    }
+
+    #[test]
     fn steps_of_uneven_length_fill_every_window() {
         // A millisecond in 60 steps: most take 17 us, some 16.
         let limit = limit("10/1ms", 60);
