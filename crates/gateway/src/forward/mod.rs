@@ -48,7 +48,33 @@ pub(crate) struct ForwardRequest<'r> {
     pub(crate) trailers: TrailerFilter,
 }
 
-impl ForwardRequest<'_> {
+impl<'r> ForwardRequest<'r> {
+    /// A request of the gateway itself, without a client or a body.
+    pub(crate) const fn without_client(
+        parts: &'r Parts,
+        target: &'r str,
+        rules: &'r FieldRules,
+        filter: &'r FieldFilter,
+    ) -> Self {
+        Self {
+            parts,
+            target,
+            host: None,
+            rules,
+            client: None,
+            peer: None,
+            is_secure: false,
+            is_trusted: false,
+            upgrade: None,
+            preserves_host: false,
+            trace: None,
+            framing: ForwardFraming::Sized,
+            filter,
+            length: None,
+            trailers: TrailerFilter::Dropped,
+        }
+    }
+
     /// The head in the format of HTTP/1.1.
     pub(crate) fn encode(&self, authority: &HeaderValue) -> BytesMut {
         let mut out = BytesMut::with_capacity(HEAD);
@@ -226,21 +252,9 @@ mod tests {
         let (rules, filter) = (FieldRules::default(), FieldFilter::default());
         let forward = |host, target| {
             let forward = ForwardRequest {
-                parts: &parts,
-                target,
                 host: Some(host),
-                rules: &rules,
-                client: None,
-                peer: None,
-                is_secure: false,
-                is_trusted: false,
-                upgrade: None,
                 preserves_host: true,
-                trace: None,
-                framing: ForwardFraming::Sized,
-                filter: &filter,
-                length: None,
-                trailers: TrailerFilter::Dropped,
+                ..ForwardRequest::without_client(&parts, target, &rules, &filter)
             };
             forward.request(&HeaderValue::from_static("service"), false, ())
         };

@@ -43,23 +43,7 @@ async fn fetch_status(
     let (stream, is_h2) = connect(cluster, endpoint).await?;
     let (parts, ()) = Request::new(()).into_parts();
     let (rules, filter) = (FieldRules::default(), FieldFilter::default());
-    let forward = ForwardRequest {
-        parts: &parts,
-        target: path,
-        host: None,
-        rules: &rules,
-        client: None,
-        peer: None,
-        is_secure: false,
-        is_trusted: false,
-        upgrade: None,
-        preserves_host: false,
-        trace: None,
-        framing: ForwardFraming::Sized,
-        filter: &filter,
-        length: None,
-        trailers: TrailerFilter::Dropped,
-    };
+    let forward = ForwardRequest::without_client(&parts, path, &rules, &filter);
     if is_h2 {
         let sender = h2::handshake(stream, NO_TIMEOUT).await?;
         let request =
