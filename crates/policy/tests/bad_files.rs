@@ -6,41 +6,22 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
-use std::path::{Path, PathBuf};
-
 use proptest::prelude::*;
 use tidegate_policy::{Plan, PolicySource};
+use tidegate_testkit::RefusedFiles;
 
 fn refusal(name: &str, bytes: &[u8]) -> String {
     let plan = PolicySource::from_bytes(name, bytes).and_then(|source| Plan::compile(&source));
     plan.map(|_| ()).unwrap_err().to_string()
 }
 
-fn files() -> Vec<PathBuf> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad");
-    let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> =
-        paths.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
-    files.sort();
-    files
+fn files() -> RefusedFiles {
+    RefusedFiles::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad"), 40)
 }
 
 #[test]
 fn every_kind_of_mistake_is_explained() {
-    assert!(files().len() >= 40);
-    let mut wrong = Vec::new();
-    for path in files() {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let said = refusal(name, &std::fs::read(&path).unwrap()) + "\n";
-        let expected = path.with_extension("txt");
-        if std::env::var_os("TIDEGATE_BLESS").is_some() {
-            std::fs::write(&expected, &said).unwrap();
-        }
-        if std::fs::read_to_string(&expected).unwrap_or_default() != said {
-            wrong.push(said);
-        }
-    }
-    assert!(wrong.is_empty(), "not as in tests/bad:\n{}", wrong.join("\n"));
+    files().assert_messages(refusal);
 }
 
 #[test]
@@ -55,8 +36,8 @@ fn a_message_never_shows_a_password() {
 
 #[test]
 fn attack_15_a_mistake_on_a_line_with_a_secret_does_not_show_it() {
-    for path in files().iter().filter(|it| it.to_string_lossy().contains("bad/secret-")) {
-        let said = refusal("f", &std::fs::read(path).unwrap());
+    for bytes in files().with_prefix("secret-") {
+        let said = refusal("f", &bytes);
         assert!(!said.contains("hunter2"), "{said}");
     }
     // Bytes that are not text are reported before anything is parsed.

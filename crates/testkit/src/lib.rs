@@ -6,6 +6,7 @@
 //! - [`Cluster`]: primaries that share the slots, and can move them.
 //! - [`Proxy`]: a connection that breaks in chosen ways.
 //! - [`FakeRedis`]: a server with scripted replies, for those that a real one sends too rarely.
+//! - [`RefusedFiles`]: files that a program refuses, each beside the message about it.
 //! - [`fuzz`]: the corpora in `fuzz/`, and mutations of them.
 //! - [`peer`]: third-party programs, which `scripts/peers` installs; [`Daemon`] runs one.
 //!
@@ -30,6 +31,7 @@ mod peer;
 mod process;
 mod proxy;
 mod redis;
+mod refused_files;
 mod resp;
 mod scratch;
 mod sentinel;
@@ -45,6 +47,7 @@ pub use peer::{Daemon, peer, peers, skipped};
 pub use process::free_port;
 pub use proxy::{Mode, Proxy};
 pub use redis::Redis;
+pub use refused_files::RefusedFiles;
 pub use resp::{Connection, Reply, encode_command};
 pub use scratch::Scratch;
 pub use sentinel::{Replicated, ReplicatedBuilder};
