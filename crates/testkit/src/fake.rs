@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::accept_loop::{AcceptLoop, ConnectionRegister};
@@ -50,6 +51,22 @@ impl FakeRedis {
         });
         let served = Arc::clone(&shared);
         Self { shared, accept_loop: AcceptLoop::start(move |stream| served.serve(stream)) }
+    }
+
+    /// Starts one whose first connection gets no answer after the handshake. Later ones work as with
+    /// [`start`](Self::start).
+    pub fn start_with_a_silent_connection(
+        script: impl Fn(&[Vec<u8>]) -> Option<Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
+        let greetings = AtomicUsize::new(0);
+        Self::start(move |command| match command[0].as_slice() {
+            b"HELLO" => {
+                greetings.fetch_add(1, Ordering::SeqCst);
+                None
+            }
+            _ if greetings.load(Ordering::SeqCst) < 2 => Some(Vec::new()),
+            _ => script(command),
+        })
     }
 
     /// Where clients find it: `redis://127.0.0.1:6379`.

@@ -135,15 +135,7 @@ async fn a_reply_that_ends_with_the_connection_is_an_error_and_the_next_one_is_g
 /// The connection hangs, but Redis does not: a new one is made, and no caller waits for the old one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_hangs_alone_is_replaced() {
-    let greetings = AtomicUsize::new(0);
-    let fake = FakeRedis::start(move |command| match command[0].as_slice() {
-        b"HELLO" => {
-            greetings.fetch_add(1, Ordering::SeqCst);
-            None
-        }
-        _ if greetings.load(Ordering::SeqCst) < 2 => Some(Vec::new()),
-        _ => Some(fresh(command)),
-    });
+    let fake = FakeRedis::start_with_a_silent_connection(|command| Some(fresh(command)));
     let store = store_within(&fake.url(), Duration::from_millis(20));
     let counter = Counter::ample(1);
     assert_kind(counter.ask(&store).await, StoreErrorKind::Timeout);

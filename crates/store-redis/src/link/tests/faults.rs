@@ -1,6 +1,5 @@
 //! Servers and networks that fail.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidegate_store::StoreErrorKind;
@@ -160,15 +159,7 @@ async fn a_server_that_hangs_is_given_up_and_found_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_hangs_is_replaced_when_the_server_does_not() {
-    let greetings = AtomicUsize::new(0);
-    let fake = FakeRedis::start(move |command| match command[0].as_slice() {
-        b"HELLO" => {
-            greetings.fetch_add(1, Ordering::SeqCst);
-            None
-        }
-        _ if greetings.load(Ordering::SeqCst) < 2 => Some(Vec::new()),
-        _ => Some(b":1\r\n".to_vec()),
-    });
+    let fake = FakeRedis::start_with_a_silent_connection(|_| Some(b":1\r\n".to_vec()));
     let link = link(&fake.url());
     for _ in 0..3 {
         let result = count_within(&link, "k", DEADLINE).await;
