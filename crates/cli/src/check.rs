@@ -1,7 +1,6 @@
 //! `tidegate check`: requests one decision from a running server.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
@@ -9,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tidegate::Span;
 
-use crate::client::{OperatorCredentials, TargetServer, get, post};
+use crate::client::{OperatorCredentials, ServerArgs, get, post};
 use crate::number;
 use crate::output::print;
 
@@ -29,20 +28,8 @@ pub(crate) struct CheckCommand {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = |text: &str| number::whole::<u64>(text, 0..=MOST_COST))]
     cost: u64,
-    /// The server: http://host:port, https://host:port or unix:/path
-    #[arg(
-        long,
-        env = "TIDEGATE_SERVER",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:8080"
-    )]
-    server: TargetServer,
-    /// A certificate to present to a server that asks for one, with its chain (PEM)
-    #[arg(long, env = "TIDEGATE_CERT", value_name = "FILE", requires = "cert_key")]
-    cert: Option<PathBuf>,
-    /// The certificate's private key (PEM)
-    #[arg(long, env = "TIDEGATE_CERT_KEY", value_name = "FILE", requires = "cert")]
-    cert_key: Option<PathBuf>,
+    #[command(flatten)]
+    to: ServerArgs,
     /// Print the server's JSON answer unchanged
     #[arg(long)]
     json: bool,
@@ -53,13 +40,12 @@ impl CheckCommand {
         self.validate_caller()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start a runtime")?;
-        let identity = self.cert.clone().zip(self.cert_key.clone());
-        let credentials = OperatorCredentials { token: None, identity };
+        let (server, credentials) = (&self.to.server, self.to.credentials());
         let exchange =
-            runtime.block_on(post(&self.server, "/v1/check", &credentials, self.request_body()));
-        let (status, text) = exchange.with_context(|| format!("cannot reach {}", self.server))?;
+            runtime.block_on(post(server, "/v1/check", &credentials, self.request_body()));
+        let (status, text) = exchange.with_context(|| format!("cannot reach {server}"))?;
         let answer: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} answered {status}, but not with JSON", self.server))?;
+            .with_context(|| format!("{server} answered {status}, but not with JSON"))?;
         let Some(is_allowed) = answer["allowed"].as_bool() else {
             return Err(refusal_error(status, &answer));
         };
@@ -94,7 +80,7 @@ impl CheckCommand {
     /// A hint for a request to which no policy applies: the attributes that the policies count by.
     /// `None` if the server does not say.
     async fn unused_attributes(&self, credentials: &OperatorCredentials) -> Option<String> {
-        let (_, text) = get(&self.server, "/docs/example.json", credentials).await.ok()?;
+        let (_, text) = get(&self.to.server, "/docs/example.json", credentials).await.ok()?;
         let example: Value = serde_json::from_str(&text).ok()?;
         let names: Vec<String> = example["counted_by"].as_array()?.iter().map(printable).collect();
         (!names.is_empty()).then(|| {

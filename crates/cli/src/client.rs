@@ -79,8 +79,34 @@ pub(crate) async fn post(
     send(server, credentials, request.body(Full::new(Bytes::from(body)))?).await
 }
 
+/// The server that a command asks, and the certificate to present to it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServerArgs {
+    /// The server: http://host:port, https://host:port or unix:/path
+    #[arg(
+        long,
+        env = "TIDEGATE_SERVER",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    pub(crate) server: TargetServer,
+    /// A certificate to present to a server that asks for one, with its chain (PEM)
+    #[arg(long, env = "TIDEGATE_CERT", value_name = "FILE", requires = "cert_key")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, env = "TIDEGATE_CERT_KEY", value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
+}
+
+impl ServerArgs {
+    pub(crate) fn credentials(&self) -> OperatorCredentials {
+        let identity = self.cert.clone().zip(self.cert_key.clone());
+        OperatorCredentials { token: None, identity }
+    }
+}
+
 /// How an operator or a client authenticates to a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OperatorCredentials {
     pub(crate) token: Option<String>,
     /// The files of a certificate with its chain, and of its key (PEM).

@@ -6,20 +6,14 @@ use anyhow::{Context, bail};
 use http::StatusCode;
 
 use crate::WRONG;
-use crate::client::{OperatorCredentials, TargetServer, get};
+use crate::client::{ServerArgs, get};
 use crate::output::print;
 
 /// The options of `health`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HealthCommand {
-    /// The server: http://host:port, https://host:port or unix:/path
-    #[arg(
-        long,
-        env = "TIDEGATE_SERVER",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:8080"
-    )]
-    server: TargetServer,
+    #[command(flatten)]
+    to: ServerArgs,
     /// Ask whether it wants traffic (/readyz), not only whether it answers (/healthz)
     #[arg(long)]
     ready: bool,
@@ -36,7 +30,7 @@ impl HealthCommand {
             }
             // Not the code of other errors: container engines know only 0 and 1.
             Err(error) => {
-                eprintln!("tidegate: {}: {error:#}", self.server);
+                eprintln!("tidegate: {}: {error:#}", self.to.server);
                 Ok(ExitCode::from(WRONG))
             }
         }
@@ -44,7 +38,7 @@ impl HealthCommand {
 
     async fn ask(&self) -> anyhow::Result<String> {
         let path = if self.ready { "/readyz" } else { "/healthz" };
-        let (status, text) = get(&self.server, path, &OperatorCredentials::default()).await?;
+        let (status, text) = get(&self.to.server, path, &self.to.credentials()).await?;
         let text = text.trim_end().replace('\n', "; ");
         // Another program's page may be long, and may contain escape sequences.
         let line: String = text.chars().take(MOST).filter(|char| !char.is_control()).collect();

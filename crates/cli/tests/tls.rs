@@ -240,23 +240,24 @@ fn a_token_is_asked_for_over_tls_too_and_beside_a_certificate() {
 }
 
 #[test]
-fn check_presents_a_certificate_to_a_server_that_requires_one() {
+fn check_and_health_present_a_certificate_to_a_server_that_requires_one() {
     let certificates = Certificates::new("checked");
     let (cert, key) = (certificates.file("crt"), certificates.file("key"));
     let mut command = tidegate();
     command.args(["serve", "--http", "127.0.0.1:0"]).arg("--tls-client-ca").arg(&cert);
     let server = Server::start(command.arg("--tls-cert").arg(&cert).arg("--tls-key").arg(&key));
     let port = server.said("listening on https://").rsplit(':').next().unwrap();
-    let check = |with: &[&Path]| {
+    let ask = |args: &str, with: &[&Path]| {
         let mut command = tidegate();
-        command.args(["check", "--policy", "demo", "--key", "a", "--server"]);
-        command.arg(format!("https://localhost:{port}"));
+        command.args(args.split(' ')).args(["--server", &format!("https://localhost:{port}")]);
         for (flag, file) in ["--cert", "--cert-key"].iter().zip(with) {
             command.arg(flag).arg(file);
         }
         command.env("SSL_CERT_FILE", &cert).output().unwrap().status.code()
     };
-    assert_eq!((check(&[&cert, &key]), check(&[])), (Some(0), Some(2)));
+    for (args, refused) in [("check --policy demo --key a", 2), ("health", 1)] {
+        assert_eq!((ask(args, &[&cert, &key]), ask(args, &[])), (Some(0), Some(refused)), "{args}");
+    }
 }
 
 #[test]
