@@ -11,6 +11,11 @@ fn root() -> PathBuf {
 
 /// Every Markdown file that people read.
 fn documents() -> Vec<PathBuf> {
+    files(".md")
+}
+
+/// The files of the repository whose names end with this.
+fn files(ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root()];
     while let Some(folder) = folders.pop() {
@@ -20,7 +25,7 @@ fn documents() -> Vec<PathBuf> {
             let is_ours = !name.starts_with('.') && name != "target" && name != "node_modules";
             if entry.file_type().unwrap().is_dir() && is_ours {
                 folders.push(path);
-            } else if name.ends_with(".md") {
+            } else if name.ends_with(ending) {
                 found.push(path);
             }
         }
@@ -71,6 +76,28 @@ fn every_link_between_documents_leads_somewhere() {
     }
     assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
     assert!(seen > 50, "{seen} links are too few: were they found?");
+}
+
+/// A name may leave out the folders that its context makes clear.
+#[test]
+fn every_source_file_that_a_map_names_exists() {
+    let sources = files(".rs");
+    let is_map = |page: &PathBuf| page.ends_with("ARCHITECTURE.md") || page.ends_with("README.md");
+    let (mut missing, mut seen) = (Vec::new(), 0);
+    for page in documents().into_iter().filter(is_map) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for name in prose(&text).flat_map(|line| line.split('`').skip(1).step_by(2)) {
+            let is_placeholder = name.ends_with("/x.rs");
+            if name.ends_with(".rs") && !name.contains([' ', '*', '{']) && !is_placeholder {
+                seen += 1;
+                if !sources.iter().any(|source| source.ends_with(name)) {
+                    missing.push(format!("{}: {name}", page.display()));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such files:\n{}", missing.join("\n"));
+    assert!(seen > 50, "{seen} names are too few: were they found?");
 }
 
 #[test]
