@@ -15,11 +15,13 @@ const MOST: &[(&str, usize)] = &[
     ("macros", 20),
     ("serde", 23),
     ("redis", 85),
+    ("http", 40),
     ("tower", 49),
     ("axum", 67),
     ("tonic", 83),
     ("client", 30),
     ("reqwest", 82),
+    ("remote", 90),
 ];
 
 /// The most crates that a limiter with limits in code may need, our own included.

@@ -39,9 +39,13 @@
 //! reqwest's client is not a tower service of http requests: with the feature `reqwest`, `ReqwestService`
 //! makes it one. [`examples/survivor.rs`] does that.
 //!
+//! With the feature `remote`, the module `remote` asks a Tidegate server for decisions.
+//!
 //! Timers are tokio's, so a test can pause them.
 //!
 //! [`examples/survivor.rs`]: https://github.com/tidegate/tidegate/blob/main/crates/client/examples/survivor.rs
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod allowance;
 mod backoff;
@@ -55,6 +59,8 @@ mod known_servers;
 mod layer;
 mod observer;
 mod pacer;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod replay;
 #[cfg(feature = "reqwest")]
 mod reqwest_service;

@@ -59,6 +59,31 @@ impl Cost {
     }
 }
 
+/// A cost of this many units: a number of this size always fits.
+///
+/// ```
+/// use tidegate::{Cost, Limiter};
+///
+/// let limiter = Limiter::builder().limit("10/minute").build()?;
+/// assert!(limiter.check_n_now("alice", 5).is_allowed());
+/// assert_eq!(Cost::from(5).get(), 5);
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
+impl From<u32> for Cost {
+    fn from(units: u32) -> Self {
+        Self(u64::from(units))
+    }
+}
+
+/// The same as [`Cost::new`].
+impl TryFrom<u64> for Cost {
+    type Error = CostTooLarge;
+
+    fn try_from(units: u64) -> Result<Self, CostTooLarge> {
+        Self::new(units)
+    }
+}
+
 /// A cost that no limit could ever admit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostTooLarge(

@@ -30,6 +30,8 @@
 //! # Ok::<(), tidegate_core::QuotaError>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod algorithm;
 mod calendar;
 mod charge;

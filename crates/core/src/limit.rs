@@ -214,7 +214,7 @@ impl AlgorithmKind {
     /// # Ok::<(), tidegate_core::QuotaError>(())
     /// ```
     pub const fn for_quota(quota: &Quota) -> Self {
-        match quota.burst() {
+        match quota.burst_size() {
             Some(_) => Self::TokenBucket,
             None => Self::SlidingWindow,
         }

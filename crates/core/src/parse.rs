@@ -112,7 +112,7 @@ mod tests {
             ("0/second", 0, Span::from_secs(1), None),
         ] {
             let quota = quota(text).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!((quota.limit(), quota.window(), quota.burst()), (limit, window, burst));
+            assert_eq!((quota.limit(), quota.window(), quota.burst_size()), (limit, window, burst));
         }
     }
 

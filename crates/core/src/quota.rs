@@ -18,7 +18,7 @@ use crate::{MAX_COUNT, Span};
 /// let quota: Quota = "1000/1h burst 200".parse()?;
 /// assert_eq!(quota.limit(), 1000);
 /// assert_eq!(quota.window(), Span::from_secs(3600));
-/// assert_eq!(quota.burst(), Some(200));
+/// assert_eq!(quota.burst_size(), Some(200));
 ///
 /// let error = "100/fortnight".parse::<Quota>().unwrap_err();
 /// assert!(error.to_string().contains(r#"unknown unit "fortnight""#));
@@ -39,11 +39,20 @@ impl Quota {
 
     /// `limit` units in every `window`. A limit of 0 is a block list: it denies everything.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::Quota;
+    ///
+    /// assert_eq!(Quota::new(5, Duration::from_secs(10))?, "5 per 10s".parse()?);
+    /// # Ok::<(), tidegate::QuotaError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`QuotaError`] for a limit above [`MAX_COUNT`], and for a window that is shorter than
     /// [`MIN_WINDOW`](Self::MIN_WINDOW) or longer than [`MAX_WINDOW`](Self::MAX_WINDOW).
-    pub fn new(limit: u64, window: Span) -> Result<Self, QuotaError> {
+    pub fn new(limit: u64, window: impl Into<Span>) -> Result<Self, QuotaError> {
+        let window = window.into();
         if limit > MAX_COUNT {
             return Err(QuotaError::new(limit, format!("expected a limit of 0 to {MAX_COUNT}")));
         }
@@ -52,6 +61,45 @@ impl Quota {
             return Err(QuotaError::new(window, format!("expected a window of {min} to {max}")));
         }
         Ok(Self { limit, window, burst: None })
+    }
+
+    /// `limit` units in every second. Numbers of this size need no check, so a quota can be a constant.
+    ///
+    /// ```
+    /// use tidegate::{Limiter, Quota};
+    ///
+    /// const SEARCHES: Quota = Quota::per_minute(100).burst(20);
+    /// assert_eq!(SEARCHES, "100/minute burst 20".parse()?);
+    /// let limiter = Limiter::builder().limit(SEARCHES).limit(Quota::per_day(10_000)).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn per_second(limit: u32) -> Self {
+        Self::every(limit, Span::from_secs(1))
+    }
+
+    /// `limit` units in every minute; see [`per_second`](Self::per_second).
+    pub const fn per_minute(limit: u32) -> Self {
+        Self::every(limit, Span::from_secs(60))
+    }
+
+    /// `limit` units in every hour; see [`per_second`](Self::per_second).
+    pub const fn per_hour(limit: u32) -> Self {
+        Self::every(limit, Span::from_secs(3_600))
+    }
+
+    /// `limit` units in every 24 hours; see [`per_second`](Self::per_second).
+    pub const fn per_day(limit: u32) -> Self {
+        Self::every(limit, Span::from_days(1))
+    }
+
+    const fn every(limit: u32, window: Span) -> Self {
+        Self { limit: limit as u64, window, burst: None }
+    }
+
+    /// Lets this many units be taken at one moment. A burst makes a limiter use a token bucket; a bucket that
+    /// holds nothing is refused when the limiter is built.
+    pub const fn burst(self, burst: u32) -> Self {
+        Self { burst: Some(burst as u64), ..self }
     }
 
     /// Sets the most units that can be taken at one moment. Only a token bucket has a burst.
@@ -82,7 +130,7 @@ impl Quota {
     }
 
     /// The burst, if there is one.
-    pub const fn burst(&self) -> Option<u64> {
+    pub const fn burst_size(&self) -> Option<u64> {
         self.burst
     }
 }
@@ -121,7 +169,9 @@ impl fmt::Display for Quota {
 /// assert_eq!(error.value(), "5/minit");
 /// assert!(error.to_string().starts_with(r#""5/minit": unknown unit "minit"; expected"#));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` is the same text, for programs whose `main` returns it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct QuotaError {
     value: String,
     problem: String,
@@ -149,6 +199,12 @@ impl fmt::Display for QuotaError {
     }
 }
 
+impl fmt::Debug for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for QuotaError {}
 
 #[cfg(test)]
@@ -168,6 +224,20 @@ mod tests {
         ] {
             assert!(refused.unwrap_err().to_string().contains("expected"));
         }
+    }
+
+    #[test]
+    fn constants_are_the_quotas_that_people_write() {
+        for (quota, text) in [
+            (Quota::per_second(5), "5/second"),
+            (Quota::per_minute(5).burst(2), "5/minute burst 2"),
+            (Quota::per_hour(5), "5/hour"),
+            (Quota::per_day(u32::MAX), "4294967295/day"),
+        ] {
+            assert_eq!(quota.to_string(), text);
+        }
+        let error = "5/minit".parse::<Quota>().unwrap_err();
+        assert_eq!(format!("{error:?}"), error.to_string());
     }
 
     #[test]

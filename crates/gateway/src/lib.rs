@@ -4,6 +4,7 @@
 //! ambiguous request is refused. Any other request is charged like a check, and is written anew for
 //! the service of its route. Bodies are streamed in both directions.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Output goes through the server's log: any other text between its lines would not be JSON.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 

@@ -159,7 +159,7 @@ pub(crate) fn denied_grpc_response(
     headers.insert("grpc-status", HeaderValue::from_static(RESOURCE_EXHAUSTED));
     let policy = answer.policy().unwrap_or_default();
     headers.insert("grpc-message", grpc_message(&format!("policy {policy}")));
-    if let Some(wait) = answer.decision().retry_after() {
+    if let Some(wait) = answer.decision().retry_span() {
         headers.insert("grpc-retry-pushback-ms", wait.as_millis_ceil().into());
     }
     response

@@ -42,7 +42,7 @@ pub(crate) async fn decide_or_wait<S: Store>(
 
 /// When a denied request can try again, if its policies let it wait.
 fn next_try(charges: &RequestCharges<'_>, decision: &Decision) -> Option<Instant> {
-    let wait = decision.retry_after().filter(|_| !decision.is_allowed())?;
+    let wait = decision.retry_span().filter(|_| !decision.is_allowed())?;
     may_wait(charges, decision).then(|| Instant::now().checked_add(wait.into()))?
 }
 
@@ -155,7 +155,7 @@ mod tests {
                 (denied.reason(), denied.remaining()),
                 (DecisionReason::LimitExceeded, Some(0))
             );
-            assert_eq!(denied.retry_after(), Some(Span::from_secs(10)));
+            assert_eq!(denied.retry_span(), Some(Span::from_secs(10)));
         }
         assert!(served.load(Ordering::SeqCst) >= 9);
     }
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(served.load(Ordering::SeqCst), 11);
         // It is denied without a decision: a decision would report the time of the next turn.
         let denied = impatient.await.unwrap();
-        assert_eq!((denied.is_allowed(), denied.retry_after()), (false, Some(Span::from_secs(10))));
+        assert_eq!((denied.is_allowed(), denied.retry_span()), (false, Some(Span::from_secs(10))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -46,7 +46,7 @@ async fn where_only_failures_count_what_is_under_way_blocks_nobody() {
     assert!(check().await.is_allowed() && check().await.is_allowed());
     let denied = check().await;
     assert_eq!(
-        (denied.reason(), denied.retry_after()),
+        (denied.reason(), denied.retry_span()),
         (DecisionReason::LimitExceeded, Some(second))
     );
     clock.advance(second);

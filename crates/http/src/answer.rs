@@ -8,6 +8,22 @@ use tidegate_limiter::{
 use crate::CachedPolicyHeader;
 
 /// A decision and its limits, from which fields and bodies are written.
+///
+/// The decision alone says how much is left; the limits say of what. Together they are what a client wants to know.
+///
+/// ```
+/// use tidegate::Limiter;
+/// use tidegate::http::RateLimitAnswer;
+///
+/// let limiter = Limiter::builder().name("api").limits(["5/second", "100/minute"]).build()?;
+/// let decision = limiter.check_now("alice");
+/// let answer = RateLimitAnswer::of_policy(limiter.policy(), &decision);
+/// assert_eq!(answer.policy(), Some("api"));
+/// assert_eq!(answer.each_limit().count(), 2);
+/// // The limit that has least left, compared with what it holds.
+/// assert_eq!(answer.tightest().map(|report| report.verdict.limit), Some(5));
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimitAnswer<'a, 'p> {
     subject: AnswerSubject<'a, 'p>,
@@ -23,6 +39,8 @@ pub struct RateLimitAnswer<'a, 'p> {
 enum AnswerSubject<'a, 'p> {
     Charges(&'a RequestCharges<'p>),
     Policy(&'a Policy),
+    /// The limits are not known.
+    Unknown,
 }
 
 /// A limit with its policy and its verdict.
@@ -38,6 +56,23 @@ pub struct LimitReport<'a> {
 
 impl<'a, 'p> RateLimitAnswer<'a, 'p> {
     /// An answer by the policies of a plan that apply to a request.
+    ///
+    /// ```
+    /// use tidegate::config::PolicySource;
+    /// use tidegate::http::RateLimitAnswer;
+    /// use tidegate::{Cost, MemoryStore, PlanLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tidegate::config::FileProblems> {
+    /// let text = "policies: [{ name: api, key: [user], limits: [1/hour] }]";
+    /// let limiter = PlanLimiter::load(&PolicySource::new("limits.yaml", text)?, MemoryStore::new())?;
+    /// let plan = limiter.plan();
+    /// let charges = plan.charges(&[("user", "42")], Cost::ONE);
+    /// let decision = limiter.decide(&charges).await;
+    /// assert_eq!(RateLimitAnswer::of_charges(&charges, &decision).policy(), Some("api"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn of_charges(charges: &'a RequestCharges<'p>, decision: &'a Decision) -> Self {
         Self {
             subject: AnswerSubject::Charges(charges),
@@ -55,6 +90,24 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
             policy_headers: &[],
             has_wait: true,
         }
+    }
+
+    /// An answer by limits that are not known here. It has no `RateLimit` fields, and says only when to retry.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use http::HeaderMap;
+    /// use tidegate::Decision;
+    /// use tidegate::http::{RateLimitAnswer, describe};
+    ///
+    /// let decision = Decision::deny(Duration::from_secs(9));
+    /// let mut headers = HeaderMap::new();
+    /// describe(&RateLimitAnswer::of_decision(&decision), &mut headers);
+    /// assert_eq!(headers["retry-after"], "9");
+    /// assert!(!headers.contains_key("ratelimit"));
+    /// ```
+    pub const fn of_decision(decision: &'a Decision) -> Self {
+        Self { subject: AnswerSubject::Unknown, decision, policy_headers: &[], has_wait: true }
     }
 
     /// Adds the [cached headers](CachedPolicyHeader::each_of) of the policy.
@@ -75,7 +128,7 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
 
     /// When to retry.
     pub(crate) fn retry_after(&self) -> Option<Span> {
-        self.decision.retry_after().filter(|_| self.has_wait)
+        self.decision.retry_span().filter(|_| self.has_wait)
     }
 
     /// The decision.
@@ -132,6 +185,17 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
 
     /// The policies that a denied request has violated; all of them if none is known to deny, for example
     /// because there are too many.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    /// use tidegate::http::RateLimitAnswer;
+    ///
+    /// let limiter = Limiter::builder().name("login").limit("1/hour").build()?;
+    /// let _ = limiter.check_now("alice");
+    /// let decision = limiter.check_now("alice");
+    /// assert_eq!(RateLimitAnswer::of_policy(limiter.policy(), &decision).violated(), ["login"]);
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn violated(&self) -> Vec<&'a str> {
         let mut names: Vec<_> = self.policies(|index| self.is_denied_by(index)).collect();
         if names.is_empty() {
@@ -160,13 +224,14 @@ impl<'a> AnswerSubject<'a, '_> {
         match self {
             Self::Charges(charges) => charges.policy_name(index),
             Self::Policy(policy) => policy.rules().get(index).map(|_| policy.name()),
+            Self::Unknown => None,
         }
     }
 
     fn unlimited_by(self) -> Option<&'a str> {
         match self {
             Self::Charges(charges) => charges.unlimited_by().map(PlannedPolicy::name),
-            Self::Policy(_) => None,
+            Self::Policy(_) | Self::Unknown => None,
         }
     }
 
@@ -174,6 +239,7 @@ impl<'a> AnswerSubject<'a, '_> {
         match self {
             Self::Charges(charges) => charges.charges().get(index).map(Charge::rule),
             Self::Policy(policy) => policy.rules().get(index),
+            Self::Unknown => None,
         }
     }
 }

@@ -11,6 +11,22 @@ use tidegate_wire::{CheckResponse, LimitStatus, ProblemDetails, QuotaExceeded};
 use crate::{LimitReport, PROBLEM_JSON, RateLimitAnswer, describe};
 
 /// The response to a denied request: 429 with the problem details and all fields.
+///
+/// The body is a problem document by RFC 9457, with the whole decision in it.
+///
+/// ```
+/// use tidegate::Limiter;
+/// use tidegate::http::{RateLimitAnswer, denial};
+///
+/// let limiter = Limiter::builder().name("login").limit("1/hour").build()?;
+/// let _ = limiter.check_now("alice");
+/// let decision = limiter.check_now("alice");
+/// let response = denial(&RateLimitAnswer::of_policy(limiter.policy(), &decision));
+/// let problem: serde_json::Value = serde_json::from_slice(response.body())?;
+/// assert_eq!(problem["violated-policies"][0], "login");
+/// assert_eq!(problem["reason"], "limit_exceeded");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn denial(answer: &RateLimitAnswer<'_, '_>) -> Response<Bytes> {
     let mut response = denial_without_fields(answer);
     describe(answer, response.headers_mut());
@@ -46,6 +62,19 @@ pub fn write_denial(answer: &RateLimitAnswer<'_, '_>, out: &mut Vec<u8>) {
 }
 
 /// The body of the answer to an allowed request, as text.
+///
+/// ```
+/// use tidegate::Limiter;
+/// use tidegate::http::RateLimitAnswer;
+/// use tidegate_http::allowed_body;
+///
+/// let limiter = Limiter::builder().name("api").limit("5/minute").build()?;
+/// let decision = limiter.check_now("alice");
+/// let body = allowed_body(&RateLimitAnswer::of_policy(limiter.policy(), &decision));
+/// let body: serde_json::Value = serde_json::from_slice(&body)?;
+/// assert_eq!((&body["allowed"], &body["remaining"]), (&true.into(), &4.into()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn allowed_body(answer: &RateLimitAnswer<'_, '_>) -> Bytes {
     let mut text = Vec::with_capacity(ENOUGH);
     answer_body(answer).write(&mut text);
@@ -62,8 +91,8 @@ pub fn answer_body<'a>(answer: &RateLimitAnswer<'a, '_>) -> CheckResponse<'a> {
         reason: reason.name(),
         limit: decision.limit(),
         remaining: decision.remaining(),
-        retry_after_ms: decision.retry_after().map(Span::as_millis_ceil),
-        reset_after_ms: decision.reset_after().map(Span::as_millis_ceil),
+        retry_after_ms: decision.retry_span().map(Span::as_millis_ceil),
+        reset_after_ms: decision.reset_span().map(Span::as_millis_ceil),
         source: decision.source().name(),
         limits: answer.each_limit().map(status).collect(),
     }
@@ -95,7 +124,7 @@ fn status(report: LimitReport<'_>) -> LimitStatus<'_> {
 
 fn detail(answer: &RateLimitAnswer<'_, '_>) -> String {
     let name = answer.policy().unwrap_or_default();
-    match (answer.tightest(), answer.decision().retry_after()) {
+    match (answer.tightest(), answer.decision().retry_span()) {
         (Some(report), Some(wait)) => {
             let allows = AppliedLimit { answer, report: &report };
             format!("policy {name} allows {allows}: try again in {}", wait.max(SECOND).roughly())
@@ -107,6 +136,10 @@ fn detail(answer: &RateLimitAnswer<'_, '_>) -> String {
             let most = report.rule.limit.capacity();
             format!("the cost is above what policy {name} ever allows: at most {most}")
         }
+        (None, Some(wait)) if answer.policy().is_none() => {
+            format!("the limit is used up: try again in {}", wait.max(SECOND).roughly())
+        }
+        (None, None) if answer.policy().is_none() => "the limit is used up".to_owned(),
         (None, _) => {
             format!("policy {name} could not be evaluated: {}", answer.decision().reason())
         }

@@ -11,12 +11,46 @@ use crate::policy_header::{FieldInteger, write_quota, write_quoted, write_state}
 use crate::{CachedPolicyHeader, LimitReport, RateLimitAnswer};
 
 /// Writes when to try again, and the state of the tightest limit if there is one.
+///
+/// `RateLimit-Policy` has the quota, `RateLimit` what is left of it and for how long, and `Retry-After` is for denials.
+///
+/// ```
+/// use http::HeaderMap;
+/// use tidegate::Limiter;
+/// use tidegate::http::{RateLimitAnswer, describe};
+///
+/// let limiter = Limiter::builder().name("api").limit("100/hour burst 100").build()?;
+/// let decision = limiter.check_now("alice");
+/// let mut headers = HeaderMap::new();
+/// describe(&RateLimitAnswer::of_policy(limiter.policy(), &decision), &mut headers);
+/// assert_eq!(headers["ratelimit-policy"], r#""api";q=100;w=3600"#);
+/// assert_eq!(headers["ratelimit"], r#""api";r=99;t=36"#);
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 pub fn describe(answer: &RateLimitAnswer<'_, '_>, headers: &mut HeaderMap) {
     RateLimitFields::of(answer).insert_into(headers);
 }
 
 /// [`describe`] for callers without a header map: calls `write` for each field with its name and a
 /// function that appends its value.
+///
+/// ```
+/// use tidegate::Limiter;
+/// use tidegate::http::RateLimitAnswer;
+/// use tidegate_http::each_field;
+///
+/// let limiter = Limiter::builder().name("api").limit("5/minute").build()?;
+/// let decision = limiter.check_now("alice");
+/// let mut head = Vec::new();
+/// each_field(&RateLimitAnswer::of_policy(limiter.policy(), &decision), |name, write| {
+///     head.extend_from_slice(name.as_bytes());
+///     head.extend_from_slice(b": ");
+///     write(&mut head);
+///     head.extend_from_slice(b"\r\n");
+/// });
+/// assert!(head.starts_with(b"ratelimit-policy: \"api\";q=5;w=60\r\n"));
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 pub fn each_field(
     answer: &RateLimitAnswer<'_, '_>,
     mut write: impl FnMut(&'static str, &dyn Fn(&mut Vec<u8>)),
@@ -59,6 +93,22 @@ impl<'a> RateLimitValues<'a> {
 }
 
 /// The fields of an answer, for a response that does not exist yet.
+///
+/// A layer makes them before it calls the service, and adds them to what the service answers.
+///
+/// ```
+/// use http::Response;
+/// use tidegate::Limiter;
+/// use tidegate::http::{RateLimitAnswer, RateLimitFields};
+///
+/// let limiter = Limiter::builder().name("api").limit("5/minute").build()?;
+/// let decision = limiter.check_now("alice");
+/// let fields = RateLimitFields::of(&RateLimitAnswer::of_policy(limiter.policy(), &decision));
+/// let mut response = Response::new("the service's");
+/// fields.append_to(response.headers_mut());
+/// assert!(response.headers().contains_key("ratelimit"));
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RateLimitFields {
     retry_after: Option<u64>,

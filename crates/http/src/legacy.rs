@@ -9,6 +9,22 @@ use crate::RateLimitAnswer;
 
 /// Adds `X-RateLimit-Limit`, `-Remaining` and `-Reset` of the tightest limit, if there is one. The
 /// last is when to retry, in this unit.
+///
+/// ```
+/// use http::HeaderMap;
+/// use tidegate::Limiter;
+/// use tidegate::config::LegacyHeaders;
+/// use tidegate::http::RateLimitAnswer;
+/// use tidegate_http::describe_legacy;
+///
+/// let limiter = Limiter::builder().name("api").limit("5/minute").build()?;
+/// let decision = limiter.check_now("alice");
+/// let answer = RateLimitAnswer::of_policy(limiter.policy(), &decision);
+/// let mut headers = HeaderMap::new();
+/// describe_legacy(&answer, LegacyHeaders::Seconds, &mut headers);
+/// assert_eq!(headers["x-ratelimit-remaining"], "4");
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 pub fn describe_legacy(
     answer: &RateLimitAnswer<'_, '_>,
     unit: LegacyHeaders,
@@ -38,7 +54,7 @@ impl LegacyValues {
 
     fn at(now: Timestamp, answer: &RateLimitAnswer<'_, '_>, unit: LegacyHeaders) -> Option<Self> {
         let report = answer.tightest()?;
-        let wait = answer.decision().retry_after().unwrap_or(report.verdict.reset_after);
+        let wait = answer.decision().retry_span().unwrap_or(report.verdict.reset_after);
         let reset = match unit {
             LegacyHeaders::Milliseconds => wait.as_millis_ceil(),
             LegacyHeaders::EpochSeconds => (now + wait).as_micros().div_ceil(1_000_000),

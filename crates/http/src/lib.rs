@@ -19,6 +19,8 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod answer;
 mod client_ip;
 mod denial;

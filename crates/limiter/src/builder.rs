@@ -3,15 +3,21 @@
 mod error;
 mod limit_spec;
 
+use std::fmt;
+use std::sync::Arc;
+
 use tidegate_core::AlgorithmKind;
 use tidegate_policy::{KeyHasher, OnStoreError, Policy, Precision};
 use tidegate_store::{MemoryStore, Store};
 
 pub use self::error::BuildError;
 pub use self::limit_spec::LimitSpec;
-use crate::Limiter;
 use crate::decider::Decider;
+use crate::notice::notice;
+use crate::store_event::StoreObserver;
+use crate::store_outage::StoreOutage;
 use crate::wait_queue::{WaitLimits, WaitQueues};
+use crate::{Limiter, StoreEvent};
 
 /// Builds a [`Limiter`].
 ///
@@ -21,10 +27,10 @@ use crate::wait_queue::{WaitLimits, WaitQueues};
 /// let error = Limiter::builder().limits(["5/minute", "lots/hour"]).build().unwrap_err();
 /// assert!(error.to_string().contains(r#""lots" is not a whole number"#));
 /// ```
-#[derive(Debug)]
 #[must_use]
 pub struct LimiterBuilder<S = MemoryStore> {
-    name: String,
+    /// `default` if it was not set.
+    name: Option<String>,
     algorithm: Option<AlgorithmKind>,
     limits: Vec<LimitSpec>,
     store: S,
@@ -34,12 +40,13 @@ pub struct LimiterBuilder<S = MemoryStore> {
     precision: Precision,
     expected_nodes: u32,
     wait_limits: WaitLimits,
+    on_store_event: Option<StoreObserver>,
 }
 
 impl Default for LimiterBuilder {
     fn default() -> Self {
         Self {
-            name: "default".to_owned(),
+            name: None,
             algorithm: None,
             limits: Vec::new(),
             store: MemoryStore::new(),
@@ -49,6 +56,7 @@ impl Default for LimiterBuilder {
             precision: Precision::default(),
             expected_nodes: 1,
             wait_limits: WaitLimits::default(),
+            on_store_event: None,
         }
     }
 }
@@ -58,8 +66,16 @@ impl<S: Store> LimiterBuilder<S> {
     ///
     /// The name is part of the counters' identity: limiters on one store with the same name, algorithm
     /// and window share their counters. Give each its own name, above all in Redis.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// let limiter = Limiter::builder().name("password-reset").limit("5/hour").build()?;
+    /// assert_eq!(limiter.policy().name(), "password-reset");
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn name(self, name: impl Into<String>) -> Self {
-        Self { name: name.into(), ..self }
+        Self { name: Some(name.into()), ..self }
     }
 
     /// Adds a limit: a quota string, a [`Quota`](crate::Quota) or a [`Limit`](crate::Limit). All limits
@@ -93,6 +109,15 @@ impl<S: Store> LimiterBuilder<S> {
     ///
     /// It does not change a [`Limit`](crate::Limit), which has its own. [`AlgorithmKind`] lists the
     /// algorithms, and the guide compares them.
+    ///
+    /// ```
+    /// use tidegate::{AlgorithmKind, Limiter};
+    ///
+    /// // Never more than five in any minute.
+    /// let limiter = Limiter::builder().algorithm(AlgorithmKind::SlidingLog).limit("5/minute").build()?;
+    /// assert_eq!(limiter.policy().rules()[0].limit.kind(), AlgorithmKind::SlidingLog);
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn algorithm(self, algorithm: AlgorithmKind) -> Self {
         Self { algorithm: Some(algorithm), ..self }
     }
@@ -144,6 +169,15 @@ impl<S: Store> LimiterBuilder<S> {
     ///
     /// [`Precision::Leased`] is for hot keys: an instance takes units in advance for later requests, so
     /// that most decisions need no store.
+    ///
+    /// ```
+    /// use tidegate::{Limiter, Precision};
+    ///
+    /// // Up to 5 % of the limit is taken in advance, so up to 5 % of it may go unused or late.
+    /// let leased = Precision::Leased { max_over_permille: 50 };
+    /// let limiter = Limiter::builder().limit("10000/second").precision(leased).build()?;
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
     }
@@ -169,10 +203,41 @@ impl<S: Store> LimiterBuilder<S> {
         Self { wait_limits, ..self }
     }
 
+    /// Calls `observer` when the store is lost and when it is found again; see [`StoreEvent`]. Without an
+    /// observer, each event is one line on standard error, or an event of `tracing` with that feature.
+    ///
+    /// The observer runs within a decision: it should count or log, and not wait.
+    ///
+    /// ```
+    /// use tidegate::{Limiter, StoreEvent};
+    ///
+    /// let limiter = Limiter::builder()
+    ///     .limit("100/minute")
+    ///     .on_store_event(|event| match event {
+    ///         StoreEvent::Lost { problem } => eprintln!("limits are per process now: {problem}"),
+    ///         other => eprintln!("{other}"),
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn on_store_event(self, observer: impl Fn(&StoreEvent) + Send + Sync + 'static) -> Self {
+        Self { on_store_event: Some(Arc::new(observer)), ..self }
+    }
+
     /// Keeps the counters elsewhere. Defaults to a [`MemoryStore`].
     ///
     /// A store in an `Arc` is a store too, so several limiters can share one. With the feature `redis`,
     /// `RedisStore` keeps the counters where all instances of a program find them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::{Limiter, MemoryStore};
+    ///
+    /// let store = Arc::new(MemoryStore::builder().max_keys(100_000).build());
+    /// let logins = Limiter::builder().name("logins").limit("5/minute").store(Arc::clone(&store)).build()?;
+    /// let calls = Limiter::builder().name("calls").limit("100/minute").store(store).build()?;
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T> {
         LimiterBuilder {
             name: self.name,
@@ -185,6 +250,7 @@ impl<S: Store> LimiterBuilder<S> {
             precision: self.precision,
             expected_nodes: self.expected_nodes,
             wait_limits: self.wait_limits,
+            on_store_event: self.on_store_event,
         }
     }
 
@@ -212,7 +278,12 @@ impl<S: Store> LimiterBuilder<S> {
         }
         let secret = self.store.shared_secret();
         let hasher = secret.map_or_else(KeyHasher::of_this_process, KeyHasher::shared);
-        let mut policy = Policy::with_hasher(hasher, self.name, limits)?;
+        if self.name.is_none() && secret.is_some() {
+            notice(UNNAMED);
+        }
+        let name = self.name.unwrap_or_else(|| "default".to_owned());
+        let outage = StoreOutage::of(&name, self.on_store_event);
+        let mut policy = Policy::with_hasher(hasher, name, limits)?;
         if self.shadow {
             policy = policy.shadowed();
         }
@@ -226,7 +297,7 @@ impl<S: Store> LimiterBuilder<S> {
         Ok(Limiter {
             policy,
             limit_names,
-            decider: Decider::new(self.store, self.expected_nodes),
+            decider: Decider::new(self.store, self.expected_nodes).with_outage(outage),
             on_store_error: self.on_store_error,
             precision: self.precision,
             wait_limits: self.wait_limits,
@@ -234,6 +305,19 @@ impl<S: Store> LimiterBuilder<S> {
         })
     }
 }
+
+/// The settings, without the store and its counters.
+impl<S> fmt::Debug for LimiterBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimiterBuilder")
+            .field("name", &self.name)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+const UNNAMED: &str = "a limiter without a name counts in a store that other limiters may use: those with the \
+     same name (`default`), algorithm and window share its counters. Give it a name";
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,7 @@ pub struct Histogram {
 /// Two snapshots of one histogram can be subtracted: [`since`](Self::since) has what was counted between
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HistogramSnapshot {
     /// The number of durations in each bucket: up to its bound in [`Histogram::BOUNDS`] and above the
     /// bound before. The last bucket holds the durations above all bounds.

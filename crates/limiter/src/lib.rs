@@ -13,17 +13,25 @@
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod any_limiter;
+mod any_store;
 #[cfg(feature = "macros")]
 pub mod attribute;
+#[cfg(feature = "blocking")]
+mod blocking;
 mod builder;
 mod decider;
 mod decision;
 mod deny_cache;
 mod fallback;
 mod fingerprint_map;
+mod grpc_status;
 mod histogram;
 mod lease_table;
 mod limiter;
+mod notice;
 mod peek_verdict;
 #[cfg(feature = "files")]
 mod plan_limiter;
@@ -31,25 +39,36 @@ mod rate_limiter;
 mod resolver;
 #[cfg(feature = "serde")]
 mod serial;
+mod store_event;
+mod store_outage;
 mod store_trouble;
 mod store_vitals;
+mod tokio_clock;
 mod wait_queue;
 
+pub use any_limiter::AnyLimiter;
+pub use any_store::{AnyStore, StoreUrlError};
 #[cfg(feature = "macros")]
 pub use attribute::Denied;
 pub use builder::{BuildError, LimitSpec, LimiterBuilder};
 pub use decision::{Decision, DecisionReason, DecisionSource};
+#[doc(hidden)]
+pub use grpc_status::grpc_status_details;
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use limiter::Limiter;
+#[doc(hidden)]
+pub use notice::notice;
 #[cfg(feature = "files")]
-pub use plan_limiter::PlanLimiter;
+pub use plan_limiter::{PlanFileEvent, PlanLimiter, PlanWatch};
 pub use rate_limiter::RateLimiter;
 pub use resolver::{KeyResolver, ResolvingLimiter};
+pub use store_event::StoreEvent;
 pub use store_vitals::StoreReport;
+pub use tokio_clock::TokioClock;
 pub use wait_queue::{WaitError, WaitLimits, WaitQueuePlace, WaitQueueTurn, WaitQueues};
 
 #[cfg(feature = "macros")]
-pub use tidegate_macros::rate_limit;
+pub use tidegate_macros::{Key, rate_limit};
 
 pub use tidegate_core::algorithm;
 pub use tidegate_core::{
@@ -72,13 +91,19 @@ pub use tidegate_policy::{
 /// Configuration files: reading, checking, explaining and importing them. Requires the feature `files`.
 #[cfg(feature = "files")]
 pub mod config {
+    pub use tidegate_policy::{
+        FileProblem, FileProblems, LegacyHeaders, PathCase, PathParameters, PlanSettings,
+        PlannedPolicy, PolicyMode, PolicySource, RequestRules, SourceSpan, import, json_schema,
+    };
+
+    // For the other crates of this workspace.
+    #[doc(hidden)]
     pub use tidegate_core::{KeyTemplate, KeyTemplateError};
+    #[doc(hidden)]
     pub use tidegate_policy::{
         AmendedPlan, Amendment, BlockPenalty, Descriptor, DescriptorCharges, DescriptorOutcome,
-        EnvoyDomain, FileProblem, FileProblems, LegacyHeaders, LimitDescription, PathCase,
-        PathParameters, PlanSettings, PlannedPolicy, PolicyExplanation, PolicyMatch, PolicyMode,
-        PolicySource, Precision, RequestRules, SecretText, Sections, SingleLimit, SourceSpan,
-        import, json_schema,
+        EnvoyDomain, LimitDescription, PolicyExplanation, PolicyMatch, Precision, SecretText,
+        Sections, SingleLimit,
     };
 }
 

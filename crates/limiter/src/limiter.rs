@@ -2,6 +2,7 @@
 
 mod local;
 
+use std::fmt;
 use std::future::Future;
 
 use tidegate_core::{Charge, Cost};
@@ -30,7 +31,6 @@ use crate::{Decision, DecisionSource, LimiterBuilder, StoreReport};
 /// assert_eq!(decision.verdicts().len(), 2);
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
-#[derive(Debug)]
 pub struct Limiter<S = MemoryStore> {
     pub(crate) policy: Policy,
     /// The names of the limits, if the store stores keys by name.
@@ -90,20 +90,24 @@ impl<S: Store> Limiter<S> {
     /// [`retry_after`](Decision::retry_after) is `None` then.
     ///
     /// ```
-    /// use tidegate::{Cost, DecisionReason, Limiter};
+    /// use tidegate::{DecisionReason, Limiter};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let limiter = Limiter::builder().limit("10/minute").build()?;
-    /// let decision = limiter.check_n("alice", Cost::new(11)?).await;
+    /// let decision = limiter.check_n("alice", 11).await;
     /// assert_eq!(decision.reason(), DecisionReason::CostExceedsLimit);
     /// assert_eq!(decision.retry_after(), None);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn check_n<K: Key + Sync + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
+    pub async fn check_n<K: Key + Sync + ?Sized>(
+        &self,
+        key: &K,
+        cost: impl Into<Cost> + Send,
+    ) -> Decision {
         let mut name = String::new();
-        let charges = self.charges(key, cost, &mut name);
+        let charges = self.charges(key, cost.into(), &mut name);
         self.decide_charges(&charges).await
     }
 
@@ -127,10 +131,21 @@ impl<S: Store> Limiter<S> {
 
     /// [`check_n`](Limiter::check_n) for callers that cannot wait. Returns `None`, and takes nothing,
     /// if a remote store has to be asked.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// let limiter = Limiter::builder().limit("5/day").build()?;
+    /// match limiter.try_check_n("alice", 2) {
+    ///     Some(decision) => assert_eq!(decision.remaining(), Some(3)),
+    ///     None => println!("a remote store has to be asked: use check_n"),
+    /// }
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     #[inline]
-    pub fn try_check_n<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Option<Decision> {
+    pub fn try_check_n<K: Key + ?Sized>(&self, key: &K, cost: impl Into<Cost>) -> Option<Decision> {
         let mut decision = Decision::without_verdicts(false, DecisionSource::Store);
-        self.try_check_into(key, cost, &mut decision).then_some(decision)
+        self.try_check_into(key, cost.into(), &mut decision).then_some(decision)
     }
 
     /// [`try_check_n`](Limiter::try_check_n) into an existing decision, which saves a move. Returns
@@ -196,14 +211,14 @@ impl<S: Store> Limiter<S> {
     /// too lenient.
     ///
     /// ```
-    /// use tidegate::{Cost, Limiter};
+    /// use tidegate::Limiter;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let limiter = Limiter::builder().limit("100/minute").build()?;
     /// // Take the most that the answer can cost, and give back what it did not.
-    /// assert!(limiter.check_n("alice", Cost::new(50)?).await.is_allowed());
-    /// limiter.refund("alice", Cost::new(20)?).await?;
+    /// assert!(limiter.check_n("alice", 50).await.is_allowed());
+    /// limiter.refund("alice", 20).await?;
     /// assert_eq!(limiter.peek("alice").await.remaining(), Some(70));
     /// # Ok(())
     /// # }
@@ -211,11 +226,11 @@ impl<S: Store> Limiter<S> {
     pub async fn refund<K: Key + Sync + ?Sized>(
         &self,
         key: &K,
-        amount: Cost,
+        amount: impl Into<Cost> + Send,
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         let mut name = String::new();
-        for charge in &self.charges(key, amount, &mut name) {
+        for charge in &self.charges(key, amount.into(), &mut name) {
             outcome = outcome.and(self.decider.refund(charge, RefundTarget::Either).await);
         }
         outcome
@@ -255,6 +270,19 @@ impl<S: Store> Limiter<S> {
 
     /// Deletes the counters of `key`, which then has its full quota again. Fails if the store does not
     /// answer.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = Limiter::builder().limit("1/day").build()?;
+    /// assert!(limiter.check("alice").await.is_allowed());
+    /// limiter.reset("alice").await?;
+    /// assert!(limiter.check("alice").await.is_allowed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         let mut name = String::new();
@@ -281,5 +309,17 @@ impl<S: Store> Limiter<S> {
         charges: &[Charge<'_>],
     ) -> impl Future<Output = Decision> + Send {
         self.decider.decide(charges, DecisionTerms::of(self.precision), |_| self.on_store_error)
+    }
+}
+
+/// One line: the name and the limits, without the counters.
+impl<S> fmt::Debug for Limiter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = self.policy.rules().iter();
+        let limits: Vec<_> = rules.map(|rule| rule.limit.to_string()).collect();
+        f.debug_struct("Limiter")
+            .field("name", &self.policy.name())
+            .field("limits", &limits)
+            .finish_non_exhaustive()
     }
 }

@@ -11,14 +11,14 @@ use crate::{Decision, Limiter};
 /// Anything that decides: a [`Limiter`], or your own implementation.
 ///
 /// ```
-/// use tidegate::{Cost, Decision, Key, Limiter, RateLimiter, DecisionSource};
+/// use tidegate::{Cost, Decision, Key, Limiter, RateLimiter};
 ///
 /// /// For tests of code that is limited.
 /// struct Unlimited;
 ///
 /// impl RateLimiter for Unlimited {
 ///     async fn decide<K: Key + Sync + ?Sized>(&self, _: &K, _: Cost) -> Decision {
-///         Decision::without_verdicts(true, DecisionSource::None)
+///         Decision::allow()
 ///     }
 /// }
 ///

@@ -24,8 +24,8 @@ impl Serialize for Decision {
         members.serialize_field("reason", &self.reason())?;
         members.serialize_field("limit", &self.limit())?;
         members.serialize_field("remaining", &self.remaining())?;
-        members.serialize_field("retry_after_ms", &self.retry_after().map(Span::as_millis_ceil))?;
-        members.serialize_field("reset_after_ms", &self.reset_after().map(Span::as_millis_ceil))?;
+        members.serialize_field("retry_after_ms", &self.retry_span().map(Span::as_millis_ceil))?;
+        members.serialize_field("reset_after_ms", &self.reset_span().map(Span::as_millis_ceil))?;
         members.serialize_field("source", &self.source())?;
         let limits: Vec<_> = self.verdicts().iter().map(SerializedVerdict).collect();
         members.serialize_field("limits", &limits)?;

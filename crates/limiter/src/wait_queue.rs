@@ -120,10 +120,10 @@ impl<S: Store> Limiter<S> {
     pub async fn until_ready_n<K: Key + Sync + ?Sized>(
         &self,
         key: &K,
-        cost: Cost,
+        cost: impl Into<Cost> + Send,
     ) -> Result<(), WaitError> {
         let mut name = String::new();
-        let charges = self.charges(key, cost, &mut name);
+        let charges = self.charges(key, cost.into(), &mut name);
         let Some(subject) = charges.first().map(Charge::subject) else {
             return Ok(());
         };
@@ -149,7 +149,7 @@ impl<S: Store> Limiter<S> {
             if decision.is_allowed() {
                 return Ok(());
             }
-            let Some(wait) = decision.retry_after() else {
+            let Some(wait) = decision.retry_span() else {
                 return Err(WaitError::Never(decision.reason()));
             };
             let ready_at = Instant::now().checked_add(wait.into());

@@ -69,7 +69,7 @@ async fn the_denial_that_blocks_says_how_long_the_block_takes() {
     assert!(check().await.is_allowed() && check().await.is_allowed());
     let first = check().await;
     assert_eq!(first.reason(), DecisionReason::LimitExceeded);
-    assert_eq!(first.retry_after(), Some(Span::from_secs(600)));
+    assert_eq!(first.retry_span(), Some(Span::from_secs(600)));
     clock.advance(Span::from_secs(599));
     assert_eq!(check().await.reason(), DecisionReason::Blocked);
     clock.advance(Span::from_secs(1));
@@ -136,7 +136,7 @@ async fn a_blocked_caller_does_not_reach_the_store_each_time() {
         let decision = check().await;
         assert_eq!(decision.reason(), DecisionReason::Blocked);
         // The limiter remembers by the real clock, which may pass a second here.
-        assert!(decision.retry_after().unwrap() > Span::from_secs(530));
+        assert!(decision.retry_span().unwrap() > Span::from_secs(530));
     }
     let asked = store.asked.load(Ordering::SeqCst) - before;
     assert!(asked < 20, "asked {asked} times");
@@ -186,12 +186,12 @@ async fn a_blocked_caller_waits_for_the_later_of_the_block_and_the_limit() {
         for _ in 0..5 {
             assert!(check().await.is_allowed());
         }
-        assert_eq!(check().await.retry_after(), Some(Span::from_secs(first)), "{algorithm}");
+        assert_eq!(check().await.retry_span(), Some(Span::from_secs(first)), "{algorithm}");
         clock.advance(Span::from_secs(1));
         for _ in 0..3 {
             let blocked = check().await;
             assert_eq!(blocked.reason(), DecisionReason::Blocked, "{algorithm}");
-            assert_eq!(blocked.retry_after(), Some(Span::from_secs(then)), "{algorithm}");
+            assert_eq!(blocked.retry_span(), Some(Span::from_secs(then)), "{algorithm}");
         }
         clock.advance(Span::from_secs(then));
         assert!(check().await.is_allowed(), "{algorithm}");
@@ -206,9 +206,9 @@ async fn a_blocked_caller_is_never_told_to_retry_too_early() {
     let limiter = limiter_by(text, MemoryStore::builder().clock(clock.clone()).build());
     let check = |units| limiter.check(&[("ip", "203.0.113.9")], cost(units));
     assert!(check(5).await.is_allowed());
-    let exact = check(1).await.retry_after().unwrap();
-    assert!(check(1).await.retry_after().unwrap() >= exact);
-    clock.advance(check(1).await.retry_after().unwrap());
+    let exact = check(1).await.retry_span().unwrap();
+    assert!(check(1).await.retry_span().unwrap() >= exact);
+    clock.advance(check(1).await.retry_span().unwrap());
     assert!(check(1).await.is_allowed());
 }
 
@@ -226,7 +226,7 @@ async fn a_blocked_caller_has_nothing_remaining() {
     for _ in 0..2 {
         let blocked = check().await;
         assert_eq!((blocked.reason(), blocked.remaining()), (DecisionReason::Blocked, Some(0)));
-        assert_eq!(blocked.retry_after(), Some(Span::from_secs(2)));
+        assert_eq!(blocked.retry_span(), Some(Span::from_secs(2)));
         assert!(blocked.verdicts().iter().all(|it| !it.allowed && it.remaining == 0));
     }
     clock.advance(Span::from_secs(2));
@@ -246,14 +246,14 @@ policies:
     let limiter = limiter_by(text, MemoryStore::builder().clock(clock.clone()).build());
     let check = || limiter.check(&[("ip", "203.0.113.9"), ("user", "mallory")], Cost::ONE);
     let _ = check().await;
-    assert_eq!(check().await.retry_after(), Some(Span::from_secs(5)));
+    assert_eq!(check().await.retry_span(), Some(Span::from_secs(5)));
     assert_eq!(check().await.reason(), DecisionReason::Blocked);
     assert!(limiter.check(&[("user", "mallory")], Cost::ONE).await.is_allowed());
     let both = check().await;
     let allowed: Vec<bool> = both.verdicts().iter().map(|verdict| verdict.allowed).collect();
     assert_eq!(allowed, [false, false, true]);
     assert_eq!((both.tightest_index(), both.reason()), (Some(1), DecisionReason::LimitExceeded));
-    assert_eq!(both.retry_after(), Some(Span::from_secs(60)));
+    assert_eq!(both.retry_span(), Some(Span::from_secs(60)));
 }
 
 #[tokio::test]
@@ -272,6 +272,6 @@ async fn a_cost_that_never_fits_is_told_so_while_blocked() {
             1 => (DecisionReason::Blocked, true),
             _ => (DecisionReason::CostExceedsLimit, false),
         };
-        assert_eq!((decision.reason(), decision.retry_after().is_some()), (reason, waits));
+        assert_eq!((decision.reason(), decision.retry_span().is_some()), (reason, waits));
     }
 }

@@ -86,7 +86,7 @@ async fn what_remains_is_what_the_store_has_and_what_was_taken() {
     {
         let decision = limiter.check(alice, Cost::ONE).await;
         assert_eq!((decision.source(), decision.remaining()), (*source, Some(2_999 - used as u64)));
-        assert!(decision.reset_after().is_some_and(|reset| reset.as_secs_ceil() > 0));
+        assert!(decision.reset_span().is_some_and(|reset| reset.as_secs_ceil() > 0));
     }
     // A peek includes the store and the lease.
     let plan = limiter.plan();
@@ -140,7 +140,7 @@ async fn what_never_fits_is_called_that_also_where_a_denial_is_remembered() {
         (DecisionSource::DenyCache, DecisionReason::LimitExceeded)
     );
     let never = ask(3).await;
-    assert_eq!((never.reason(), never.retry_after()), (DecisionReason::CostExceedsLimit, None));
+    assert_eq!((never.reason(), never.retry_span()), (DecisionReason::CostExceedsLimit, None));
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn a_decision_says_what_a_client_wants_to_know() {
     let decision = limiter.check("alice").await;
     assert!(decision.is_allowed());
     assert_eq!((decision.limit(), decision.remaining()), (Some(2), Some(1)));
-    assert_eq!((decision.retry_after(), decision.reset_after()), (None, Some(Span::from_secs(30))));
+    assert_eq!((decision.retry_span(), decision.reset_span()), (None, Some(Span::from_secs(30))));
     assert_eq!(
         (decision.reason(), decision.source()),
         (DecisionReason::WithinLimit, DecisionSource::Store)
@@ -35,14 +35,14 @@ async fn a_decision_says_what_a_client_wants_to_know() {
     let decision = limiter.check_n("alice", cost(2)).await;
     assert!(!decision.is_allowed());
     assert_eq!(decision.reason(), DecisionReason::LimitExceeded);
-    let wait = decision.retry_after().unwrap();
+    let wait = decision.retry_span().unwrap();
     assert_eq!(wait, Span::from_secs(30));
     clock.advance(wait);
     assert!(limiter.check_n("alice", cost(2)).await.is_allowed());
 
     let decision = limiter.check_n("alice", cost(3)).await;
     assert_eq!(
-        (decision.reason(), decision.retry_after()),
+        (decision.reason(), decision.retry_span()),
         (DecisionReason::CostExceedsLimit, None)
     );
 }

@@ -104,7 +104,7 @@ async fn denials_of_all_nodes_are_reported() {
     assert_eq!(told, [(false, 0), (false, 0), (true, 7)]);
     // A day is longer than an hour, unless it is about to end.
     let waits = decision.verdicts().iter().filter_map(|verdict| verdict.retry_after);
-    assert_eq!(decision.retry_after(), waits.max());
+    assert_eq!(decision.retry_span(), waits.max());
     // Limits that had passed are reported as they are after the refund.
     let decision = limiter.check(&[("user", "bob"), HERE], Cost::ONE).await;
     let left: Vec<_> = decision.verdicts().iter().map(|verdict| verdict.remaining).collect();

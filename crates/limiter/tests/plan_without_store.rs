@@ -98,7 +98,7 @@ async fn who_is_denied_stays_blocked_for_as_long_as_the_policy_says() {
         (blocked.is_allowed(), blocked.reason()),
         (false, tidegate::DecisionReason::Blocked)
     );
-    assert_eq!(blocked.retry_after(), Some(tidegate::Span::from_secs(540)));
+    assert_eq!(blocked.retry_span(), Some(tidegate::Span::from_secs(540)));
     assert!(limiter.check(&[("user", "alice")], Cost::ONE).await.is_allowed());
     clock.advance(tidegate::Span::from_secs(540));
     assert!(check().await.is_allowed());
@@ -204,5 +204,5 @@ policies:
     }
     let decision = limiter.peek(&request_charges).await;
     assert_eq!((decision.is_allowed(), decision.reason()), (false, DecisionReason::LimitExceeded));
-    assert_eq!(decision.retry_after(), decision.reset_after());
+    assert_eq!(decision.retry_span(), decision.reset_span());
 }

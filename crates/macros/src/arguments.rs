@@ -13,6 +13,7 @@ use crate::key::KeyExpression;
 pub(crate) struct AttributeArguments {
     pub(crate) name: Option<LitStr>,
     pub(crate) key: Option<KeyExpression>,
+    pub(crate) cost: Option<KeyExpression>,
     pub(crate) scope: ScopeArgument,
     pub(crate) on_denied: OnDeniedArgument,
     pub(crate) source: LimitSource,
@@ -108,6 +109,7 @@ impl ArgumentReader {
             "quota" => self.quotas = quotas(input)?,
             "algorithm" => self.algorithm = Some(algorithm(input)?),
             "key" => self.arguments.key = Some(input.parse()?),
+            "cost" => self.arguments.cost = Some(KeyExpression::parse_or_value(input)?),
             "scope" => self.arguments.scope = input.parse()?,
             "on_denied" => self.arguments.on_denied = input.parse()?,
             "fail" => self.fail = input.parse()?,
@@ -192,7 +194,7 @@ fn algorithm(input: ParseStream<'_>) -> Result<AlgorithmKind> {
     name.value().parse().map_err(|error| Error::new(name.span(), error))
 }
 
-const KNOWN: &str = "name, quota, algorithm, key, scope, on_denied, fail, limiter";
+const KNOWN: &str = "name, quota, algorithm, key, cost, scope, on_denied, fail, limiter";
 const NO_QUOTA: &str = "no limit: expected quota = \"100/minute\", or limiter = ...";
 const NO_NAME: &str = "no name: expected name = \"...\", which identifies its counters";
 /// The most limits of a policy.

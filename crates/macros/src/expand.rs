@@ -64,6 +64,8 @@ impl LimitTokens {
         };
         let key_expression = key(arguments, function, &name)?;
         let key = Ident::new(&format!("key_{index}"), Span::mixed_site());
+        let cost = Ident::new(&format!("cost_{index}"), Span::mixed_site());
+        let cost_expression = cost_tokens(arguments, function)?;
         let (now, wait) = if is_async { ("", quote!(.await)) } else { ("_now", quote!()) };
         let verb = if arguments.on_denied == OnDeniedArgument::Wait { "queue" } else { "enter" };
         let (enter, leave) = (format_ident!("{verb}{now}"), format_ident!("leave{now}"));
@@ -78,9 +80,10 @@ impl LimitTokens {
                                 #name, &[#(#quotas),*], #algorithm, #fail,
                             );
                         let #key = #key_expression;
+                        let #cost = #cost_expression;
                     },
-                    enter: quote!(#limited.#enter(&#key)#wait),
-                    leave: quote!(#limited.#leave(&#key)#wait;),
+                    enter: quote!(#limited.#enter(&#key, #cost)#wait),
+                    leave: quote!(#limited.#leave(&#key, #cost)#wait;),
                 }
             }
             LimitSource::Limiter(expression) => {
@@ -89,9 +92,10 @@ impl LimitTokens {
                     set_up: quote! {
                         let #limiter = &#expression;
                         let #key = #key_expression;
+                        let #cost = #cost_expression;
                     },
-                    enter: quote!(::tidegate::attribute::#enter(#limiter, #name, &#key)#wait),
-                    leave: quote!(::tidegate::attribute::#leave(#limiter, &#key)#wait;),
+                    enter: quote!(::tidegate::attribute::#enter(#limiter, #name, &#key, #cost)#wait),
+                    leave: quote!(::tidegate::attribute::#leave(#limiter, &#key, #cost)#wait;),
                 }
             }
         })
@@ -122,6 +126,13 @@ fn key(
             ::core::option::Option::None => ::core::option::Option::None,
         }
     })
+}
+
+/// What the call costs.
+fn cost_tokens(arguments: &AttributeArguments, function: &Signature) -> Result<TokenStream> {
+    let Some(cost) = &arguments.cost else { return Ok(quote!(::tidegate::Cost::ONE)) };
+    let cost = cost.within(function)?;
+    Ok(quote!(::tidegate::attribute::cost_of(#cost)))
 }
 
 fn algorithm_tokens(algorithm: Option<AlgorithmKind>) -> TokenStream {

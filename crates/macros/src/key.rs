@@ -33,6 +33,16 @@ impl Parse for KeyExpression {
     }
 }
 
+impl KeyExpression {
+    /// An expression over arguments, or one that needs none and is written without bars: `5`.
+    pub(crate) fn parse_or_value(input: ParseStream<'_>) -> Result<Self> {
+        if input.peek(Token![|]) || input.peek(Token![||]) {
+            return input.parse();
+        }
+        Ok(Self { arguments: Vec::new(), expression: input.parse()? })
+    }
+}
+
 fn bar(input: ParseStream<'_>) -> Result<Token![|]> {
     input.parse().map_err(expected)
 }

@@ -1,4 +1,4 @@
-//! `#[rate_limit]`: a limit on a function.
+//! `#[rate_limit]`: a limit on a function. `#[derive(Key)]`: a type that callers are counted by.
 //!
 //! Use it as `tidegate::rate_limit`, with tidegate's feature `macros`; the generated code refers to
 //! that crate. `tidegate::attribute` explains every argument.
@@ -25,8 +25,11 @@
 //! assert_eq!(Mailer.send("dave", "bob").unwrap_err().name(), "all mails");
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod arguments;
 mod body;
+mod derive_key;
 mod expand;
 mod key;
 
@@ -42,6 +45,7 @@ use syn::{Error, ItemFn, Result, TraitItemFn, parse2};
 ///     name = "search",
 ///     quota = "100/minute",          // or ["5/second", "100/minute"]
 ///     key = |tenant| tenant,         // over the function's arguments; scope = user | ip | global
+///     cost = |text| text.len(),      // over the function's arguments, or a number; 1 by default
 ///     on_denied = error,             // or wait, in a queue
 ///     fail = local,                  // or open, closed: when the store does not answer
 /// )]
@@ -54,6 +58,110 @@ use syn::{Error, ItemFn, Result, TraitItemFn, parse2};
 /// function returns a `Result` whose error can be made from a `tidegate::Denied`.
 /// `limiter = &self.limiter` uses that limiter instead of this process's. The module `tidegate::attribute`
 /// explains all of it.
+///
+/// # Whom it counts
+///
+/// Without a `key`, all calls together. A `key` is an expression over the arguments that it names, which it sees by
+/// reference; `self` is one of them:
+///
+/// ```
+/// # use tidegate::{Denied, rate_limit};
+/// struct Shop { tenant: u64 }
+///
+/// impl Shop {
+///     #[rate_limit(name = "orders", quota = "2/minute", key = |self, user| (self.tenant, user))]
+///     async fn order(&self, user: &str, what: &str) -> Result<String, Denied> {
+///         Ok(format!("{what} for {user}"))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let shop = Shop { tenant: 7 };
+/// assert!(shop.order("alice", "tea").await.is_ok());
+/// assert!(shop.order("alice", "tea").await.is_ok());
+/// assert!(shop.order("alice", "tea").await.is_err());
+/// assert!(shop.order("bob", "tea").await.is_ok());
+/// # }
+/// ```
+///
+/// # What a call costs
+///
+/// One unit, or what `cost` says: a number, or an expression over the arguments. A call whose cost is more than the
+/// quota holds is always denied.
+///
+/// ```
+/// # use tidegate::{Denied, rate_limit};
+/// #[rate_limit(name = "imports", quota = "1000/hour", cost = |rows| rows.len())]
+/// fn import(rows: &[u32]) -> Result<usize, Denied> {
+///     Ok(rows.len())
+/// }
+///
+/// assert!(import(&[0; 900]).is_ok());
+/// assert_eq!(import(&[0; 200]).unwrap_err().decision().unwrap().remaining(), Some(100));
+/// assert!(import(&[0; 100]).is_ok());
+/// ```
+///
+/// # What a denied call does
+///
+/// It returns an error that is made from a `tidegate::Denied`. With `on_denied = wait` it waits for its turn, first
+/// come, first served, and returns an error only when that takes too long:
+///
+/// ```
+/// # use tidegate::{Denied, rate_limit};
+/// #[rate_limit(name = "calls", quota = "100/second burst 1", on_denied = wait)]
+/// async fn call_fragile_service() -> Result<(), Denied> {
+///     Ok(())
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Denied> {
+/// for _ in 0..3 {
+///     call_fragile_service().await?; // every ten milliseconds, and never sooner
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Several limits
+///
+/// The attribute can be repeated. Limits are checked from top to bottom; if a later one denies, the earlier ones
+/// get their units back, so that a call that did not happen costs nothing.
+///
+/// # A limiter of the program
+///
+/// `limiter = ...` is any expression for a `tidegate::RateLimiter`, evaluated with each call. It has its own quota,
+/// its own store and its own behaviour without the store:
+///
+/// ```
+/// # use tidegate::{BuildError, Denied, Limiter, rate_limit};
+/// struct Mailer { limiter: Limiter }
+///
+/// impl Mailer {
+///     #[rate_limit(limiter = self.limiter, key = |to| to)]
+///     fn send(&self, to: &str) -> Result<(), Denied> {
+///         Ok(())
+///     }
+/// }
+///
+/// let mailer = Mailer { limiter: Limiter::builder().limit("1/day").build()? };
+/// assert!(mailer.send("alice").is_ok());
+/// assert!(mailer.send("alice").is_err());
+/// # Ok::<(), BuildError>(())
+/// ```
+///
+/// # Mistakes
+///
+/// Quotas, names of arguments and return types are checked when the program is compiled:
+///
+/// ```compile_fail
+/// # use tidegate::{Denied, rate_limit};
+/// #[rate_limit(name = "a", quota = "5/minit")] // unknown unit "minit"; expected ms, s, m, h or d
+/// fn limited() -> Result<(), Denied> {
+///     Ok(())
+/// }
+/// ```
+///
+/// # Functions that return futures
 ///
 /// A function that is not async but ends with `async move { ... }`, or with the `Box::pin` of that, is
 /// checked when its future first runs, with the arguments as its signature names them:
@@ -78,6 +186,41 @@ pub fn rate_limit(
     let item = TokenStream::from(item);
     let limited = limit(arguments.into(), item.clone());
     limited.unwrap_or_else(|error| beside(error, item)).into()
+}
+
+/// Makes a type a key: each field is a part, in the order of the fields. Of an enum, the name of the variant is the
+/// first part.
+///
+/// ```
+/// use tidegate::{Key, Limiter};
+///
+/// #[derive(Key)]
+/// struct Caller {
+///     tenant: u64,
+///     user: String,
+/// }
+///
+/// #[derive(Key)]
+/// enum Login {
+///     User(String),
+///     Address(std::net::IpAddr),
+/// }
+///
+/// let limiter = Limiter::builder().limit("1/minute").build()?;
+/// let caller = Caller { tenant: 7, user: "alice".to_owned() };
+/// assert!(limiter.check_now(&caller).is_allowed());
+/// // The same key as a tuple of its fields.
+/// assert!(!limiter.check_now(&(7_u64, "alice")).is_allowed());
+/// assert!(limiter.check_now(&Login::User("alice".to_owned())).is_allowed());
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
+///
+/// Every field has to be a key itself. The order of the fields and the names of variants are part of the key: to
+/// change them is to begin with new counters.
+#[proc_macro_derive(Key)]
+pub fn derive_key(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let expanded = parse2(item.into()).and_then(derive_key::expand);
+    expanded.unwrap_or_else(Error::into_compile_error).into()
 }
 
 fn limit(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {

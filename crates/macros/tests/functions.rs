@@ -243,3 +243,32 @@ fn ask_slowly() -> Result<(), Denied> {
 fn tests_can_replace_the_limiter() {
     assert_eq!(ask_slowly().unwrap_err().decision().unwrap().reason(), DecisionReason::NoPolicy);
 }
+
+#[rate_limit(name = "tokens", quota = "10/day", key = |user| *user, cost = |text| text.len())]
+#[rate_limit(name = "all tokens", quota = "12/day", cost = |text| text.len())]
+fn complete(user: u64, text: &str) -> Result<usize, Denied> {
+    let _ = user;
+    Ok(text.len())
+}
+
+#[rate_limit(name = "reports", quota = "10/day", cost = 4)]
+async fn report() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[rate_limit(name = "negative", quota = "10/day", cost = |units| *units)]
+fn negative(units: i64) -> Result<(), Denied> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_costs_what_its_arguments_say() {
+    assert!(complete(1, "seven..").is_ok());
+    assert_eq!(complete(1, "four").unwrap_err().name(), "tokens");
+    // The second limit denies, and the first gets its units back.
+    assert_eq!(complete(2, "sixsix").unwrap_err().name(), "all tokens");
+    assert!(complete(2, "fives").is_ok());
+    assert!(report().await.is_ok() && report().await.is_ok());
+    assert_eq!(report().await.unwrap_err().decision().unwrap().remaining(), Some(2));
+    assert!(negative(-1).is_err() && negative(10).is_ok());
+}

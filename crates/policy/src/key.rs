@@ -1,7 +1,9 @@
 //! Keys, which distinguish one caller from another.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::num::NonZero;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_core::Fingerprint;
@@ -34,6 +36,19 @@ use crate::IpAddress;
 /// assert_eq!(policy.fingerprint(&key), policy.fingerprint(&(7_u64, "x")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// With the feature `macros`, `#[derive(Key)]` does that: each field is a part.
+///
+/// There is no key of one `u8`, because a slice of bytes is one part and not many; convert it to a larger number.
+/// For a type of another crate, such as a UUID, use its bytes or its text.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a key",
+    label = "does not implement `tidegate::Key`",
+    note = "keys are text, bytes, whole numbers of 16 bits or more, addresses, `Option`s, and tuples and slices of \
+            keys",
+    note = "for a type of your own, use `#[derive(tidegate::Key)]` (feature `macros`) or implement `tidegate::Key`",
+    note = "for a `u8` use `u32::from(n)`, and for a UUID its `as_bytes()`"
+)]
 pub trait Key {
     /// Calls `part` with each part, always in the same order.
     fn each_part(&self, part: impl FnMut(&[u8]));
@@ -118,7 +133,25 @@ macro_rules! number_keys {
 }
 
 // No `u8`: a slice of bytes is one part, not a part for each byte.
-number_keys!(u16, u32, u64, u128, usize, i16, i32, i64, i128, isize);
+number_keys!(u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+
+macro_rules! non_zero_keys {
+    ($($number:ty),*) => {$(
+        /// The same key as the number.
+        impl Key for NonZero<$number> {
+            #[inline]
+            fn each_part(&self, part: impl FnMut(&[u8])) {
+                self.get().each_part(part);
+            }
+
+            fn text(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )*};
+}
+
+non_zero_keys!(u16, u32, u64, u128, usize, i16, i32, i64, i128, isize);
 
 macro_rules! tuple_keys {
     ($($($name:ident)+;)*) => {$(
@@ -139,7 +172,50 @@ macro_rules! tuple_keys {
     )*};
 }
 
-tuple_keys! { A; A B; A B C; A B C D; }
+tuple_keys! { A; A B; A B C; A B C D; A B C D E; A B C D E F; }
+
+/// Whether there is a key, then the key: `None` is a caller of its own.
+impl<K: Key> Key for Option<K> {
+    #[inline]
+    fn each_part(&self, mut part: impl FnMut(&[u8])) {
+        self.is_some().each_part(&mut part);
+        if let Some(key) = self {
+            key.each_part(part);
+        }
+    }
+
+    fn each_text(&self, mut part: impl FnMut(&[u8])) {
+        match self {
+            Some(key) => {
+                part(b"some");
+                key.each_text(part);
+            }
+            None => part(b"none"),
+        }
+    }
+}
+
+macro_rules! socket_keys {
+    ($($type:ty),*) => {$(
+        /// The same key as its address, without the port: every connection of a client has another port.
+        impl Key for $type {
+            #[inline]
+            fn each_part(&self, part: impl FnMut(&[u8])) {
+                self.ip().each_part(part);
+            }
+
+            fn text(&self) -> Option<String> {
+                self.ip().text()
+            }
+
+            fn each_text(&self, part: impl FnMut(&[u8])) {
+                self.ip().each_text(part);
+            }
+        }
+    )*};
+}
+
+socket_keys!(SocketAddr, SocketAddrV4, SocketAddrV6);
 
 macro_rules! address_keys {
     ($($type:ty),*) => {$(
@@ -235,7 +311,7 @@ macro_rules! pointer_keys {
     )*};
 }
 
-pointer_keys!(&K, Box<K>, Arc<K>);
+pointer_keys!(&K, &mut K, Box<K>, Rc<K>, Arc<K>);
 
 /// The value as text. Bytes that are not text stay distinct: they become hex digits after a NUL, which
 /// does not occur in readable text.
@@ -276,6 +352,26 @@ mod tests {
         assert_eq!(key_as_text(&ip("2001:db8::1")), key_as_text(&ip("2001:db8::2")));
         assert_eq!(key_as_text(&ip("::ffff:203.0.113.9")), "203.0.113.9");
         assert_eq!(key_as_text(&Fingerprint::new(1, 2)), format!("{:?}", Fingerprint::new(1, 2)));
+    }
+
+    fn parts<K: Key + ?Sized>(key: &K) -> Vec<Vec<u8>> {
+        let mut parts = Vec::new();
+        key.each_part(|part| parts.push(part.to_vec()));
+        parts
+    }
+
+    #[test]
+    fn the_usual_types_are_keys() {
+        let socket = |text: &str| text.parse::<SocketAddr>().unwrap();
+        assert_eq!(parts(&socket("203.0.113.9:1")), parts(&socket("203.0.113.9:2")));
+        assert_eq!(key_as_text(&socket("[2001:db8::1]:443")), "2001:db8::/64");
+        assert_eq!(parts(&NonZero::new(7_u64).unwrap()), parts(&7_u64));
+        assert_eq!(key_as_text(&(-7_i8, 1_u32, 2_u32, "a", "b", 'c')), "-7:1:2:a:b:c");
+        // Nothing is a caller of its own, and no other key is like it.
+        assert_ne!(parts(&None::<&str>), parts(&Some("")));
+        assert_ne!(parts(&(None::<&str>, "a")), parts(&(Some("a"), "")));
+        assert_eq!(key_as_text(&Some(7_u64)), "some:7");
+        assert_ne!(key_as_text(&None::<&str>), key_as_text(&Some("")));
     }
 
     fn text(parts: &[&str]) -> String {

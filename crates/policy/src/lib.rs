@@ -22,6 +22,8 @@
 //! The feature `files` adds files and plans, and with them a parser of YAML and a generator of JSON
 //! Schema. Without it there are policies, keys and their hashers.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod hasher;
 mod ip;
 mod key;

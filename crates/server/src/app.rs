@@ -61,6 +61,8 @@ impl<S: Store> App<S> {
     }
 
     fn with(limiter: PlanLimiter<S>, source: Option<PolicySource>) -> Self {
+        // A server reports its store's problems in its own log.
+        let limiter = limiter.on_store_event(|_| {});
         Self {
             metrics: DecisionMetrics::new(
                 &limiter.plan(),

@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // All output goes through `log`: a line printed past it would break the JSON format.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 

@@ -20,6 +20,7 @@
 //! # Ok::<(), tidegate::QuotaError>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(clippy::float_arithmetic, reason = "statistics and plots are not decisions")]
 
 mod accuracy;

@@ -9,6 +9,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod batch;
 mod batch_call;
 mod breaker;
@@ -17,6 +19,7 @@ mod charge_placement;
 mod computed_call;
 mod config;
 mod deadline;
+mod debug;
 mod dispatcher;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -39,6 +42,7 @@ mod store;
 mod stored_state;
 mod timed_answer;
 mod url;
+mod warm_up;
 
 pub use builder::RedisStoreBuilder;
 pub use config::RedisConfig;

@@ -13,7 +13,7 @@ use crate::link::{RedisFailure, ScriptCall};
 const FIRST: Duration = Duration::from_millis(50);
 const LAST: Duration = Duration::from_millis(500);
 /// The time limit of a probe. A connection that does not answer within it is replaced.
-const PATIENCE: Duration = Duration::from_millis(250);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Checks whether Redis is back, until it is.
 pub(crate) struct RecoveryProbe {

@@ -9,6 +9,7 @@ use crate::RedisStore;
 use crate::batch::RedisRequest;
 use crate::charge_placement;
 use crate::charge_placement::ChargePlacement::{self, Apart, Together};
+use crate::warm_up::require_runtime;
 
 impl Store for RedisStore {
     fn settle(
@@ -33,11 +34,13 @@ impl Store for RedisStore {
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        require_runtime()?;
         let request = RedisRequest::Refund(Box::new(self.naming.item(charge)?));
         self.for_caller().ask(request, self.deadline()).await.map(|_| ())
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        require_runtime()?;
         let request = RedisRequest::Reset(Box::new(self.naming.item(charge)?));
         self.for_caller().ask(request, self.deadline()).await.map(|_| ())
     }
@@ -76,6 +79,7 @@ impl RedisStore {
         out: &mut Verdicts,
         patience: Duration,
     ) -> Result<bool, StoreError> {
+        require_runtime()?;
         let store = self.for_caller();
         let joined = match charges {
             [charge] => store.join_identical(charge, patience),

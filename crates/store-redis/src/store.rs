@@ -46,7 +46,6 @@ use crate::{RedisConfig, RedisStoreBuilder, shared_settings};
 /// algorithm that has no script, such as a stepped window, two. A
 /// counter is one key, which expires when it stops mattering. After some failures in a row, requests fail at
 /// once until a probe finds Redis again, so that an outage takes neither time nor memory.
-#[derive(Debug)]
 pub struct RedisStore {
     pub(crate) dispatcher: Arc<Dispatcher>,
     /// For our own keys.
@@ -266,6 +265,10 @@ impl RedisStore {
             _ => &self.queues,
         };
         queue(queues, counter)
+    }
+
+    pub(crate) const fn config(&self) -> &RedisConfig {
+        &self.builder.config
     }
 
     pub(crate) fn deadline(&self) -> Duration {

@@ -4,6 +4,7 @@ mod display;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
@@ -51,11 +52,19 @@ pub(crate) struct RedisLogin {
 /// let error = "redis://:secret@host:99999".parse::<RedisConfig>().unwrap_err();
 /// assert!(!error.to_string().contains("secret"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+///
+/// `Debug` is the same text, for programs whose `main` returns it.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{url:?}: {problem}")]
 pub struct RedisUrlError {
     url: String,
     problem: String,
+}
+
+impl fmt::Debug for RedisUrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 const SINGLE: &str = "expected redis://[[user]:password@]host[:port][/database]";

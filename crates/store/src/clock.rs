@@ -11,6 +11,23 @@ use tidegate_core::{Span, Timestamp};
 /// A clock must not go backwards as seen by any one thread, nor between threads that synchronise. If it
 /// does, the store stays safe (no request is admitted beyond the limit, and none is denied for much
 /// longer than one period), but its answers are stricter than they should be.
+///
+/// A clock of your own is one function, for example the time of a simulation:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use tidegate::{Clock, Timestamp};
+///
+/// /// Seconds that a simulation counts.
+/// struct Simulated(AtomicU64);
+///
+/// impl Clock for Simulated {
+///     fn now(&self) -> Timestamp {
+///         Timestamp::from_secs(self.0.load(Ordering::Relaxed))
+///     }
+/// }
+/// assert_eq!(Simulated(AtomicU64::new(7)).now(), Timestamp::from_secs(7));
+/// ```
 pub trait Clock: Send + Sync {
     /// The current time.
     fn now(&self) -> Timestamp;
@@ -168,9 +185,18 @@ impl ManualClock {
         self.micros.store(now.as_micros(), Ordering::SeqCst);
     }
 
-    /// Moves the clock forward.
-    pub fn advance(&self, span: Span) {
-        self.micros.fetch_add(span.as_micros(), Ordering::SeqCst);
+    /// Moves the clock forward, by a [`Span`] or a [`Duration`](std::time::Duration).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Clock, ManualClock, Timestamp};
+    ///
+    /// let clock = ManualClock::default();
+    /// clock.advance(Duration::from_secs(90));
+    /// assert_eq!(clock.now(), Timestamp::from_secs(90));
+    /// ```
+    pub fn advance(&self, span: impl Into<Span>) {
+        self.micros.fetch_add(span.into().as_micros(), Ordering::SeqCst);
     }
 }
 

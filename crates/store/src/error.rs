@@ -29,6 +29,14 @@ impl StoreError {
     }
 
     /// Sets whether the charges may have been taken despite the error, if that is known.
+    ///
+    /// ```
+    /// use tidegate::{StoreError, StoreErrorKind};
+    ///
+    /// // The request was never sent, so a timeout took nothing.
+    /// let error = StoreError::new(StoreErrorKind::Timeout, "still queued").with_outcome(false);
+    /// assert!(!error.may_have_settled());
+    /// ```
     #[must_use]
     pub fn with_outcome(self, may_have_settled: bool) -> Self {
         Self { may_have_settled, ..self }

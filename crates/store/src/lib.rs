@@ -23,6 +23,8 @@
 //! # Ok::<(), tidegate_core::QuotaError>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod blocking;
 mod clock;
 mod error;
@@ -30,10 +32,12 @@ mod memory;
 mod shared_settings;
 mod store;
 mod sync;
+mod verdicts;
 
 pub use blocking::BlockingGuard;
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::{MemoryStats, MemoryStore, MemoryStoreBuilder};
 pub use shared_settings::{SettingEntry, SettingsSnapshot, SharedSettings};
-pub use store::{LocalStore, Store, StoreUsage, Verdicts};
+pub use store::{LocalStore, Store, StoreUsage};
+pub use verdicts::{VerdictIter, Verdicts};

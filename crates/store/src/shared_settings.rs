@@ -56,6 +56,22 @@ pub trait SharedSettings: Send + Sync {
 /// All settings at one version.
 ///
 /// The default is an empty one, as a deployment has before anything was written.
+///
+/// ```
+/// use tidegate_core::Span;
+/// use tidegate_store::{MemoryStore, SharedSettings};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tidegate_store::StoreError> {
+/// let store = MemoryStore::new();
+/// store.put_setting("mode:api", b"shadow", Span::from_secs(60)).await?;
+/// let snapshot = store.read_settings(None).await?.unwrap_or_default();
+/// assert_eq!(snapshot.list[0].text, b"shadow");
+/// // Nothing has changed since.
+/// assert!(store.read_settings(Some(snapshot.version)).await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsSnapshot {
     /// Changes whenever a setting is written or removed. Zero only if there are no settings.

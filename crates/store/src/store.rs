@@ -2,16 +2,9 @@
 
 use std::future::Future;
 
-use smallvec::SmallVec;
 use tidegate_core::{Charge, Rule, Span, Verdict};
 
-use crate::StoreError;
-
-/// The verdicts of one settlement, in the order of its charges. One or two, which most policies have,
-/// need no allocation.
-///
-/// Callers that decide often can keep one and clear it: settling appends.
-pub type Verdicts = SmallVec<[Verdict; 2]>;
+use crate::{StoreError, Verdicts};
 
 /// Keeps counters, and owns the clock that they use.
 ///
@@ -30,6 +23,43 @@ pub type Verdicts = SmallVec<[Verdict; 2]>;
 /// [`try_settle`](Store::try_settle), which callers that are not async use. A remote store implements
 /// [`settle`](Store::settle) and leaves the defaults of both. To write one, begin with `tidegate_core::settle`:
 /// it decides, given access to the states.
+///
+/// A store around another one, here to count its requests, is a few lines:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use tidegate::{Charge, Limiter, MemoryStore, Store, StoreError, Verdicts};
+///
+/// #[derive(Default)]
+/// struct Counted {
+///     inner: MemoryStore,
+///     requests: AtomicU64,
+/// }
+///
+/// impl Store for Counted {
+///     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+///         self.requests.fetch_add(1, Ordering::Relaxed);
+///         self.inner.settle(charges, out).await
+///     }
+///
+///     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+///         self.inner.refund(charge).await
+///     }
+///
+///     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+///         self.inner.reset(charge).await
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tidegate::BuildError> {
+/// let limiter = Limiter::builder().limit("1/hour").store(Counted::default()).build()?;
+/// assert!(limiter.check("alice").await.is_allowed());
+/// assert!(!limiter.check("alice").await.is_allowed());
+/// assert_eq!(limiter.store().requests.load(Ordering::Relaxed), 2);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Store: Send + Sync {
     /// Settles the charges of one request: returns whether every enforced charge passes, and appends a
     /// verdict for each charge to `out`. Charges that cost nothing are peeks, and change nothing.
@@ -135,6 +165,17 @@ pub trait Store: Send + Sync {
 ///
 /// A field is `None` if the store does not know, or if asking would be too expensive: metrics leave it out
 /// then.
+///
+/// ```
+/// use tidegate::{MemoryStore, Store};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tidegate::StoreError> {
+/// let usage = MemoryStore::new().usage().await?;
+/// assert_eq!(usage.keys, Some(0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUsage {
     /// Keys, including expired ones that have not been removed yet.

@@ -21,8 +21,8 @@
 //!
 //! # Keys
 //!
-//! Keys are text, numbers, addresses and tuples of them. The parts of a tuple are never mixed up, and
-//! only a fingerprint is stored. For an address use [`IpAddress`](crate::IpAddress), which is one key
+//! Keys are text, numbers, addresses and tuples of them; with the feature `macros`, `#[derive(Key)]` makes a
+//! type of yours a key. The parts of a key are never mixed up, and only a fingerprint is stored. For an address use [`IpAddress`](crate::IpAddress), which is one key
 //! however it is written, and counts an IPv6 network as one caller:
 //!
 //! ```
@@ -43,13 +43,13 @@
 //! is taken whole or not at all; what was not used goes back:
 //!
 //! ```
-//! use tidegate::{Cost, Limiter};
+//! use tidegate::Limiter;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let tokens = Limiter::builder().limits(["1000/minute", "10000/day"]).build()?;
-//! assert!(tokens.check_n("alice", Cost::new(800)?).await.is_allowed());
-//! tokens.refund("alice", Cost::new(300)?).await;
+//! assert!(tokens.check_n("alice", 800).await.is_allowed());
+//! tokens.refund("alice", 300).await?;
 //! assert_eq!(tokens.peek("alice").await.remaining(), Some(500));
 //! # Ok(())
 //! # }
@@ -58,7 +58,7 @@
 //! # Policies
 //!
 //! Tiers, overrides, conditions and penalties are better expressed in a file than in code: a
-//! [`PlanLimiter`](crate::PlanLimiter) decides by one, which can be replaced while it runs.
+//! [`PlanLimiter`](crate::PlanLimiter) decides by one, and [follows](crate::PlanLimiter::watch) it while it runs.
 //!
 //! # Waiting instead of a refusal
 //!
@@ -98,6 +98,7 @@
 //! let config: RedisConfig = "redis://127.0.0.1:6379".parse()?;
 //! let store = RedisStore::builder(config).secret("of this deployment").build();
 //! let limiter = Limiter::builder()
+//!     .name("api") // limiters with the same name share their counters
 //!     .limit("100/minute")
 //!     .store(store)
 //!     .on_store_error(OnStoreError::Local) // what to do while Redis does not answer
@@ -110,24 +111,31 @@
 //! ```
 //!
 //! Decisions are the same to the last unit. A check never fails and never takes longer than the
-//! store's deadline: if the store does not answer, the [failure mode](crate::OnStoreError) decides.
+//! store's deadline: if the store does not answer, the [failure mode](crate::OnStoreError) decides. When that
+//! begins and ends is a [`StoreEvent`](crate::StoreEvent), or a line on standard error. `connect().await`
+//! instead of `build()` fails if Redis is not there, and an [`AnyStore`](crate::AnyStore) is in memory or in Redis,
+//! by a URL.
 //!
 //! # Tests
 //!
 //! Time comes from a [`Clock`](crate::Clock), which a test can move:
 //!
 //! ```
-//! use tidegate::{Limiter, ManualClock, MemoryStore, Span};
+//! use std::time::Duration;
+//! use tidegate::{Limiter, ManualClock, MemoryStore};
 //!
 //! let clock = ManualClock::default();
 //! let store = MemoryStore::builder().clock(clock.clone()).build();
 //! let limiter = Limiter::builder().limit("1/minute burst 1").store(store).build()?;
 //! assert!(limiter.check_now("alice").is_allowed());
 //! assert!(!limiter.check_now("alice").is_allowed());
-//! clock.advance(Span::from_secs(60));
+//! clock.advance(Duration::from_secs(60));
 //! assert!(limiter.check_now("alice").is_allowed());
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
+//!
+//! A [`TokioClock`](crate::TokioClock) follows tokio's paused time instead. Code that gets decisions is tested with
+//! [`Decision::allow`](crate::Decision::allow) and [`Decision::deny`](crate::Decision::deny).
 //!
 //! # In a web service, and at its other end
 //!

@@ -27,7 +27,7 @@
 //! - [`Key`] distinguishes callers: text, numbers, addresses, tuples of them, or your own type.
 //! - [`Quota`] is parsed from `100/minute`, `5 per 10s` or `1000/1h burst 200`.
 //!
-//! The [`guide`] goes from a first limit to several instances.
+//! The [`guide`] goes from a first limit to several instances. The oldest compiler that is supported is Rust 1.89.
 //!
 //! # Features
 //!
@@ -38,15 +38,17 @@
 //! |---|---|--:|
 //! | none | policies in code, the embedded store, wait queues | 16 |
 //! | `files` | policy files, [`Plan`] and [`PlanLimiter`]; on by default | 36 |
-//! | `macros` | the attribute `rate_limit` | 20 |
+//! | `macros` | the attribute `rate_limit`, and `#[derive(Key)]` | 20 |
 //! | `serde` | decisions can be serialised, limits deserialised | 23 |
 //! | `redis` | counters in Redis, including Sentinel, Cluster and TLS | 85 |
+//! | `http` | `http`: a decision as `RateLimit` fields and as a response; includes `files` | 40 |
 //! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper; includes `files` | 49 |
-//! | `axum` | the same, with addresses and path templates as axum knows them, and an extractor | 67 |
-//! | `tonic` | the same, with addresses as tonic knows them | 83 |
+//! | `axum` | the same, with addresses and path templates as axum knows them, an extractor, and denied calls as responses | 67 |
+//! | `tonic` | the same, with addresses as tonic knows them, and denied calls as statuses | 83 |
 //! | `client` | `client::PoliteLayer`: a layer for clients, which honours the limits of servers | 30 |
 //! | `reqwest` | the same, around reqwest's client | 82 |
-//! | `tracing` | the layer's warnings as events instead of on standard error | |
+//! | `remote` | `client::remote::RemoteLimiter`: asks a Tidegate server for decisions | 90 |
+//! | `tracing` | warnings, and events of the store, as events instead of on standard error | |
 //!
 //! # Choosing an algorithm
 //!
@@ -65,29 +67,79 @@
 //! A denied request costs nothing, with any algorithm. Several limits are paid together or not at
 //! all.
 
-/// Runs the programs in the README and docs as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-#[doc = include_str!("../../../docs/rust.md")]
-struct DocumentTests;
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod guide;
 
+// What a program uses, by name: a new item of another crate is not part of this one until it is listed here.
+// `xtask/tests/public_items.rs` keeps the list.
 #[doc(inline)]
-pub use tidegate_limiter::*;
+pub use tidegate_limiter::{
+    AlgorithmKind, AnyLimiter, AnyStore, BuildError, CalendarPeriod, Charge, Clock, Cost,
+    CostTooLarge, Decision, DecisionReason, DecisionSource, Fingerprint, HistogramSnapshot,
+    IpAddress, IpNetwork, IpNetworkError, Key, KeyResolver, Limit, LimitSpec, Limiter,
+    LimiterBuilder, LocalStore, ManualClock, MemoryStats, MemoryStore, MemoryStoreBuilder,
+    OnStoreError, OwnedKey, Policy, PolicyError, Precision, Quota, QuotaError, RateLimiter,
+    ResolvingLimiter, Rule, Span, Store, StoreError, StoreErrorKind, StoreEvent, StoreReport,
+    StoreUrlError, StoreUsage, SystemClock, Timestamp, TokioClock, Verdict, Verdicts, WaitError,
+    WaitLimits,
+};
 
-/// A polite client for rate limited servers. Requires the feature `client`; with `reqwest` it wraps a reqwest
-/// client.
+#[cfg(feature = "files")]
+#[doc(inline)]
+pub use tidegate_limiter::{
+    Attributes, Plan, PlanFileEvent, PlanLimiter, PlanWatch, RequestCharges, config,
+};
+
+#[cfg(feature = "macros")]
+#[doc(inline)]
+pub use tidegate_limiter::{Denied, attribute, rate_limit};
+
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use tidegate_limiter::{
+    KeyFormat, KeyFormatError, RedisConfig, RedisStore, RedisStoreBuilder, RedisUrlError,
+};
+
+/// A decision in HTTP, without the layer: its `RateLimit` fields, the response to a denied request, the client
+/// behind proxies. Requires the feature `http`.
+///
+/// ```
+/// use http::HeaderMap;
+/// use tidegate::Limiter;
+/// use tidegate::http::{RateLimitAnswer, describe};
+///
+/// let limiter = Limiter::builder().name("api").limit("100/minute burst 20").build()?;
+/// let decision = limiter.check_now("alice");
+/// let mut headers = HeaderMap::new();
+/// describe(&RateLimitAnswer::of_policy(limiter.policy(), &decision), &mut headers);
+/// assert_eq!(headers["ratelimit-policy"], r#""api";q=20;w=12"#);
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
+#[cfg(feature = "http")]
+pub mod http {
+    #[doc(inline)]
+    pub use tidegate_http::{
+        ClientIp, HttpRequest, LimitReport, RateLimitAnswer, RateLimitFields, RequestFault, denial,
+        describe,
+    };
+}
+
 #[cfg(feature = "client")]
-pub mod client {
-    #[doc(inline)]
-    pub use tidegate_client::*;
-}
+#[doc(inline)]
+pub use tidegate_client as client;
 
-/// A rate limiting layer for axum, tonic and hyper. Requires the feature `tower`; with `axum` or
-/// `tonic` it uses the addresses and routes that they provide.
 #[cfg(feature = "tower")]
-pub mod tower {
-    #[doc(inline)]
-    pub use tidegate_tower::*;
-}
+#[doc(inline)]
+pub use tidegate_tower as tower;
+
+// For the other crates of this workspace. Not part of the interface: these may change at any time.
+#[cfg(feature = "files")]
+#[doc(hidden)]
+pub use tidegate_limiter::{AdHocLimit, CostFault, path_in_normal_form};
+#[doc(hidden)]
+pub use tidegate_limiter::{
+    Histogram, KeyHasher, MAX_COUNT, SettingEntry, SettingsSnapshot, SharedSettings, SplitMix,
+    Stopwatch, WaitQueuePlace, WaitQueueTurn, WaitQueues, algorithm, grpc_status_details,
+    key_as_text, notice, text,
+};

@@ -9,8 +9,10 @@ use tidegate_http::RateLimitFields;
 use tidegate_limiter::config::RequestRules;
 use tidegate_limiter::{Cost, Decision, DecisionSource, MAX_COUNT};
 
-use crate::backend::{LayerBackend, PreparedResponse};
+use crate::backend::{ImmediateOutcome, LayerBackend, LayerDecision, PreparedResponse};
 use crate::key::{KeyContext, KeyForm};
+use crate::layer_file::LayerFile;
+use crate::waiting::LayerWaiting;
 use crate::warnings::LayerWarnings;
 use crate::{Denial, RequestHead, RequestKey, ResponseHead};
 
@@ -18,6 +20,7 @@ pub(crate) type CostFunction = Arc<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>
 pub(crate) type SkipFunction = Arc<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
 pub(crate) type CountFunction = Arc<dyn Fn(ResponseHead<'_>) -> bool + Send + Sync>;
 pub(crate) type DenialFunction = Arc<dyn Fn(Denial<'_>) -> Response<Bytes> + Send + Sync>;
+pub(crate) type ResponseCostFunction = Arc<dyn Fn(ResponseHead<'_>) -> Option<u64> + Send + Sync>;
 pub(crate) type ObserveFunction = Arc<dyn Fn(RequestHead<'_>, &Decision) + Send + Sync>;
 
 /// The configuration that a layer, its clones and its services share.
@@ -29,6 +32,9 @@ pub(crate) struct LayerConfig {
     pub(crate) cost: Option<CostFunction>,
     pub(crate) skip: Option<SkipFunction>,
     pub(crate) count_if: Option<CountFunction>,
+    pub(crate) response_cost: Option<ResponseCostFunction>,
+    /// The queues of denied requests, if they wait.
+    pub(crate) waiting: Option<Arc<LayerWaiting>>,
     pub(crate) on_denied: Option<DenialFunction>,
     pub(crate) observe: Option<ObserveFunction>,
     /// How requests are read, if it was set on the layer; otherwise the plan decides.
@@ -37,6 +43,10 @@ pub(crate) struct LayerConfig {
     pub(crate) has_fields: bool,
     /// Whether requests carry their decision in the extensions.
     pub(crate) has_decision: bool,
+    /// Whether requests are limited at all.
+    pub(crate) is_enabled: bool,
+    /// The policy file behind it, if the layer has read one.
+    pub(crate) file: Option<LayerFile>,
     pub(crate) warnings: Arc<LayerWarnings>,
 }
 
@@ -49,12 +59,16 @@ impl LayerConfig {
             cost: None,
             skip: None,
             count_if: None,
+            response_cost: None,
+            waiting: None,
             on_denied: None,
             observe: None,
             requests: None,
             is_shadow: false,
             has_fields: true,
             has_decision: true,
+            is_enabled: true,
+            file: None,
             warnings: Arc::default(),
         }
     }
@@ -69,11 +83,34 @@ impl LayerConfig {
         !self.describes_allowed()
             && !self.has_decision
             && self.observe.is_none()
-            && self.count_if.is_none()
+            && !self.is_counted_later()
+    }
+
+    /// Whether the response decides if a request counts, or what it costs.
+    pub(crate) const fn is_counted_later(&self) -> bool {
+        self.count_if.is_some() || self.response_cost.is_some()
     }
 
     pub(crate) fn skips(&self, head: &RequestHead<'_>) -> bool {
-        self.skip.as_ref().is_some_and(|skip| skip(*head))
+        !self.is_enabled || self.skip.as_ref().is_some_and(|skip| skip(*head))
+    }
+
+    /// Decides about a request without waiting, if possible. A request that may have to wait for its turn must not
+    /// overtake others.
+    #[inline(always)]
+    pub(crate) fn try_decide(
+        &self,
+        head: &RequestHead<'_>,
+        decided: &mut LayerDecision,
+    ) -> ImmediateOutcome {
+        if self.waiting.is_none() {
+            return self.backend.try_decide(head, self, decided);
+        }
+        match self.backend.prepare(head, self) {
+            Ok(Some(check)) => ImmediateOutcome::Pending(check),
+            Ok(None) => ImmediateOutcome::Pass,
+            Err(fault) => ImmediateOutcome::Ambiguous(fault),
+        }
     }
 
     pub(crate) fn key_context<'a>(&'a self, head: &'a RequestHead<'a>) -> KeyContext<'a> {
@@ -91,9 +128,12 @@ impl LayerConfig {
 
     /// The cost of a request. A cost beyond [`MAX_COUNT`] becomes one that fits no limit.
     pub(crate) fn cost_of(&self, head: &RequestHead<'_>) -> Cost {
-        let Some(cost) = &self.cost else { return Cost::ONE };
-        let most = || Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE));
-        Cost::new(cost(*head)).unwrap_or_else(|_| most())
+        self.cost.as_ref().map_or(Cost::ONE, |cost| capped_cost(cost(*head)))
+    }
+
+    /// What a response costs, if it says so.
+    pub(crate) fn cost_of_response(&self, response: ResponseHead<'_>) -> Option<Cost> {
+        self.response_cost.as_ref()?(response).map(capped_cost)
     }
 
     /// Admits a request with its decision, and returns the fields for its response; or returns the
@@ -144,6 +184,11 @@ impl LayerConfig {
     pub(crate) fn counts(&self, response: ResponseHead<'_>) -> bool {
         self.count_if.as_ref().is_none_or(|counts| counts(response))
     }
+}
+
+fn capped_cost(units: u64) -> Cost {
+    let most = || Cost::new(MAX_COUNT).map_or(Cost::ONE, |most| most.plus(Cost::ONE));
+    Cost::new(units).unwrap_or_else(|_| most())
 }
 
 impl fmt::Debug for LayerConfig {

@@ -124,10 +124,13 @@ impl ResponseFollowUp {
     fn report_outcome<R>(&mut self, response: &Response<R>) -> Option<OutcomeReport> {
         let ProvisionalCheck { check, decision, config } = *self.provisional.take()?;
         let backend = Arc::clone(&config.backend);
-        let report = if config.counts(ResponseHead::of(response)) {
-            backend.confirm(*check, decision)?
-        } else {
+        let head = ResponseHead::of(response);
+        let report = if !config.counts(head) {
             backend.undo(*check, decision)
+        } else if let Some(cost) = config.cost_of_response(head) {
+            backend.correct(*check, decision, cost)
+        } else {
+            backend.confirm(*check, decision)?
         };
         Some(OutcomeReport(Some(report)))
     }
@@ -167,7 +170,7 @@ where
         check: LayerCheck,
         config: Arc<LayerConfig>,
     ) -> Self {
-        let deciding = Arc::clone(&config.backend).answer(check);
+        let deciding = decide(&config, check);
         let next = Some((ready, request));
         Self::new(ResponseState::Deciding {
             undecided: Box::new(UndecidedRequest { deciding, next, config }),
@@ -244,6 +247,19 @@ where
             }
         }
     }
+}
+
+/// Decides with the store, in turn if the layer lets requests wait.
+pub(crate) fn decide(config: &LayerConfig, check: LayerCheck) -> BoxedFuture<LayerDecision> {
+    let (backend, waiting) = (Arc::clone(&config.backend), config.waiting.clone());
+    Box::pin(async move {
+        let mut decided = match waiting {
+            Some(waiting) => waiting.decide(&*backend, &check, check.line()).await,
+            None => backend.decide(&check).await,
+        };
+        decided.check = check.kept_for_response();
+        decided
+    })
 }
 
 fn with_fields<R>(

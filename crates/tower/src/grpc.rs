@@ -6,17 +6,17 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
 use tidegate_http::{RequestFault, grpc_message};
-use tidegate_limiter::Decision;
+use tidegate_limiter::{Decision, grpc_status_details};
 
 /// The denial of a call. `kind` is the call's content type, which its response repeats.
 pub(crate) fn denial(decision: &Decision, kind: Option<&HeaderValue>) -> Response<Bytes> {
-    let wait = decision.retry_after().map(Duration::from);
-    let message = match decision.retry_after() {
+    let wait = decision.retry_span().map(Duration::from);
+    let message = match decision.retry_span() {
         Some(wait) => format!("{}: try again in {}", decision.reason(), wait.roughly()),
         None => decision.reason().to_string(),
     };
     let mut response = trailers(RESOURCE_EXHAUSTED, &message, kind);
-    let details = base64(&status(&message, wait));
+    let details = base64(&grpc_status_details(&message, wait));
     insert(response.headers_mut(), GRPC_STATUS_DETAILS, &details);
     response
 }
@@ -41,52 +41,6 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }
-}
-
-/// `google.rpc.Status { code: 1, message: 2, details: 3 }`, with one detail if there is a wait.
-fn status(message: &str, wait: Option<Duration>) -> Vec<u8> {
-    let mut status = Vec::new();
-    number(&mut status, 1, u64::from(RESOURCE_EXHAUSTED));
-    bytes(&mut status, 2, message.as_bytes());
-    if let Some(wait) = wait {
-        bytes(&mut status, 3, &retry_info(wait));
-    }
-    status
-}
-
-/// `google.protobuf.Any { type_url: 1, value: 2 }` of `google.rpc.RetryInfo { retry_delay: 1 }`, which
-/// is a `google.protobuf.Duration { seconds: 1, nanos: 2 }`.
-fn retry_info(wait: Duration) -> Vec<u8> {
-    let (mut delay, mut info, mut any) = (Vec::new(), Vec::new(), Vec::new());
-    number(&mut delay, 1, wait.as_secs());
-    number(&mut delay, 2, u64::from(wait.subsec_nanos()));
-    bytes(&mut info, 1, &delay);
-    bytes(&mut any, 1, b"type.googleapis.com/google.rpc.RetryInfo");
-    bytes(&mut any, 2, &info);
-    any
-}
-
-/// A protobuf field with a number. Zero is the default and is omitted.
-fn number(message: &mut Vec<u8>, field: u8, value: u64) {
-    if value != 0 {
-        message.push(field << 3);
-        varint(message, value);
-    }
-}
-
-/// A protobuf field with text, bytes or another message.
-fn bytes(message: &mut Vec<u8>, field: u8, value: &[u8]) {
-    message.push(field << 3 | 2);
-    varint(message, value.len() as u64);
-    message.extend_from_slice(value);
-}
-
-fn varint(message: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        message.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    message.push(value as u8);
 }
 
 /// Base64 without padding, as gRPC requires.
@@ -122,15 +76,5 @@ mod tests {
             assert_eq!(base64(plain.as_bytes()), coded);
         }
         assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
-    }
-
-    #[test]
-    fn the_status_is_protobuf() {
-        let status = status("no", Some(Duration::from_millis(300_500)));
-        let url = b"type.googleapis.com/google.rpc.RetryInfo";
-        // 300 is 0xac 0x02 in seven bits a byte, 500,000,000 is 0x80 0xca 0xb5 0xee 0x01.
-        let delay = [8, 0xac, 2, 16, 0x80, 0xca, 0xb5, 0xee, 1];
-        let any = [&[10, 40][..], url, &[18, 11, 10, 9], &delay].concat();
-        assert_eq!(status, [&[8, 8, 18, 2][..], b"no", &[26, any.len() as u8], &any].concat());
     }
 }

@@ -110,14 +110,47 @@
 //! If the file names `trusted_proxies`, those determine the `ip`; otherwise
 //! [`by`](crate::RateLimitLayer::by) sets which proxies to trust.
 //!
-//! # Passwords
+//! [`policy_file`](crate::RateLimitLayer::policy_file) reads a file, and
+//! [`watch`](crate::RateLimitLayer::watch) follows it. Policies of one file are charged together or not at all, while
+//! layers are charged one by one: a request that an inner layer denies has already paid the outer one.
 //!
-//! Count only failures, so that users who know their password are not limited:
+//! # Costs
+//!
+//! [`cost`](crate::RateLimitLayer::cost) is known before a request,
+//! [`cost_of_response`](crate::RateLimitLayer::cost_of_response) after it: the tokens of a model, the rows of a query.
+//! Take an estimate first, so that callers cannot begin more than they may pay for:
 //!
 //! ```
 //! use tidegate::tower::RateLimitLayer;
 //!
-//! let layer = RateLimitLayer::new("5/minute")?.count_failures();
+//! #[derive(Clone)]
+//! struct Tokens(u64);
+//!
+//! let layer = RateLimitLayer::new("10000/hour")?
+//!     .cost(|_| 100)
+//!     .cost_of_response(|response| response.extensions().get().map(|Tokens(tokens)| *tokens));
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! # Waiting
+//!
+//! [`wait`](crate::RateLimitLayer::wait) smooths bursts: requests of one caller wait in line, instead of being
+//! answered with 429.
+//!
+//! # Outside of tower
+//!
+//! [`check_request`](crate::RateLimitLayer::check_request) decides about a request of any framework, and returns the
+//! response or the fields to add. See `examples/adapter.rs`.
+//!
+//! # Passwords
+//!
+//! Count only wrong passwords, so that users who know theirs are not limited.
+//! [`count_failures`](crate::RateLimitLayer::count_failures) would do, but it counts a broken database too:
+//!
+//! ```
+//! use tidegate::tower::RateLimitLayer;
+//!
+//! let layer = RateLimitLayer::new("5/minute")?.count_if(|response| response.status() == 401);
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
 //!
@@ -155,14 +188,19 @@
 //! Time comes from the store's clock, which a test can move:
 //!
 //! ```
-//! use tidegate::{Limiter, ManualClock, MemoryStore, Span};
+//! use std::time::Duration;
+//! use tidegate::{Limiter, ManualClock, MemoryStore};
 //! use tidegate::tower::RateLimitLayer;
 //!
 //! let clock = ManualClock::default();
 //! let store = MemoryStore::builder().clock(clock.clone()).build();
 //! let layer = RateLimitLayer::limiter(Limiter::builder().limit("1/minute").store(store).build()?);
 //! // ... one request passes, and the next does not ...
-//! clock.advance(Span::from_secs(120));
+//! clock.advance(Duration::from_secs(120));
 //! // ... and the next one does.
 //! # Ok::<(), tidegate::BuildError>(())
 //! ```
+//!
+//! Addresses are those that the test sets: axum's `MockConnectInfo`, or a [`PeerIp`](crate::PeerIp) in the request's
+//! extensions. [`enabled(false)`](crate::RateLimitLayer::enabled) turns the layer off where a test is about
+//! something else.

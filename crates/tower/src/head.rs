@@ -66,8 +66,8 @@ impl<'a> RequestHead<'a> {
         self.extensions
     }
 
-    /// The peer that connected, if the server provides it: a [`PeerIp`], `axum::extract::ConnectInfo`
-    /// (feature `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in
+    /// The peer that connected, if the server provides it: a [`PeerIp`], `axum::extract::ConnectInfo` or in tests
+    /// its `MockConnectInfo` (feature `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or a bare [`SocketAddr`] in
     /// the extensions. It can be a proxy. An IPv4-mapped IPv6 address becomes IPv4.
     ///
     /// [`RequestKey::client_ip`](crate::RequestKey::client_ip) finds the client behind proxies too. In a
@@ -79,6 +79,12 @@ impl<'a> RequestHead<'a> {
         let peer = peer.or_else(|| {
             let info: &axum::extract::ConnectInfo<SocketAddr> = extensions.get()?;
             Some(info.0.ip())
+        });
+        #[cfg(feature = "axum")]
+        let peer = peer.or_else(|| {
+            let mock: &axum::extract::connect_info::MockConnectInfo<SocketAddr> =
+                extensions.get()?;
+            Some(mock.0.ip())
         });
         #[cfg(feature = "tonic")]
         let peer = peer.or_else(|| {

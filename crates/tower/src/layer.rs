@@ -1,16 +1,17 @@
 //! The layer: configures what is limited, by which key, and how denials are answered.
 
-use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_limiter::config::{FileProblems, PolicySource, RequestRules};
-use tidegate_limiter::{BuildError, Decision, LimitSpec, Limiter, MemoryStore, PlanLimiter};
+use tidegate_limiter::config::RequestRules;
+use tidegate_limiter::{BuildError, Decision, LimitSpec, Limiter, WaitLimits};
 use tower_layer::Layer;
 
 use crate::backend::IntoBackend;
 use crate::config::LayerConfig;
+use crate::waiting::LayerWaiting;
 use crate::{Denial, RateLimit, RequestHead, RequestKey, ResponseHead};
 
 /// Limits the requests to a service.
@@ -62,7 +63,7 @@ impl RateLimitLayer {
     }
 
     /// A layer with a limiter of your own: several limits, another algorithm, a name, a store in
-    /// Redis; or a [`PlanLimiter`], which decides by policies and [attributes](Self::attribute). In
+    /// Redis; or a [`PlanLimiter`](tidegate_limiter::PlanLimiter), which decides by policies and [attributes](Self::attribute). In
     /// an [`Arc`], other code can use it too.
     ///
     /// ```
@@ -79,19 +80,6 @@ impl RateLimitLayer {
     /// ```
     pub fn limiter(limiter: impl IntoBackend) -> Self {
         Self { config: Arc::new(LayerConfig::new(limiter.into_backend())) }
-    }
-
-    /// A layer with the policies of a file; the error lists everything that is wrong with it. The
-    /// counters are in this process; for Redis, [load](PlanLimiter::load) the file with that store.
-    ///
-    /// The file is read once. To follow its changes, keep the [`PlanLimiter`] and replace its plan.
-    ///
-    /// # Errors
-    ///
-    /// [`FileProblems`]: all of them at once, each with its line and column.
-    pub fn policy_file(path: impl AsRef<Path>) -> Result<Self, FileProblems> {
-        let source = PolicySource::read(path.as_ref())?;
-        Ok(Self::limiter(PlanLimiter::load(&source, MemoryStore::new())?))
     }
 
     /// What distinguishes callers. Defaults to the client's address. Policies have their own keys, and
@@ -183,6 +171,63 @@ impl RateLimitLayer {
         self.with(|config| config.count_if = Some(Arc::new(counts)))
     }
 
+    /// Takes the cost of a request from its response: the tokens that an answer took, the rows that were read.
+    ///
+    /// A request pays its [`cost`](Self::cost) before it happens, one unit by default. When the response says what
+    /// it cost, the difference is taken or given back. The request has happened by then: a cost that exceeds the quota
+    /// takes all that is left, and the next request is denied. `None` leaves it at what was paid. Policies of a file
+    /// that have costs of their own are corrected by the same difference.
+    ///
+    /// ```
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// /// What a handler puts into its response's extensions.
+    /// #[derive(Clone)]
+    /// struct Tokens(u64);
+    ///
+    /// let layer = RateLimitLayer::new("10000/hour")?
+    ///     .cost_of_response(|response| response.extensions().get().map(|Tokens(tokens)| *tokens));
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn cost_of_response(
+        self,
+        cost: impl Fn(ResponseHead<'_>) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|config| config.response_cost = Some(Arc::new(cost)))
+    }
+
+    /// Lets denied requests wait for their turn, instead of answering them with 429. A caller's requests wait in
+    /// the order of arrival, for `max_wait` at most, and no more than `max_queue` of them; the others are denied.
+    ///
+    /// A waiting request keeps its connection and its memory: choose bounds that the server can hold for all callers
+    /// together. Timers are tokio's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// // Ten a second for each caller; short bursts are smoothed instead of refused.
+    /// let layer = RateLimitLayer::new("10/second burst 1")?.wait(Duration::from_secs(2), 20);
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn wait(self, max_wait: Duration, max_queue: usize) -> Self {
+        let waiting = Arc::new(LayerWaiting::new(WaitLimits { max_wait, max_queue }));
+        self.with(|config| config.waiting = Some(waiting))
+    }
+
+    /// Turns the layer off, or on again: a switch for tests and for emergencies. Nothing is counted while it is
+    /// off.
+    ///
+    /// ```
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::new("5/minute")?.enabled(std::env::var("NO_LIMITS").is_err());
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn enabled(self, is_enabled: bool) -> Self {
+        self.with(|config| config.is_enabled = is_enabled)
+    }
+
     /// Sets another response for denied requests. `RateLimit` fields and `Retry-After` are added to
     /// it.
     ///
@@ -191,7 +236,7 @@ impl RateLimitLayer {
     /// use tidegate::tower::RateLimitLayer;
     ///
     /// let layer = RateLimitLayer::new("5/minute")?.on_denied(|denial| {
-    ///     let wait = denial.decision().retry_after().map_or(0, |wait| wait.as_secs_ceil());
+    ///     let wait = denial.decision().retry_after().map_or(0, |wait| wait.as_secs() + 1);
     ///     let mut response = Response::new(format!("come back in {wait} s"));
     ///     *response.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
     ///     response
@@ -240,7 +285,11 @@ impl RateLimitLayer {
         self.with(|config| config.has_decision = false)
     }
 
-    fn with(self, change: impl FnOnce(&mut LayerConfig)) -> Self {
+    pub(crate) fn config(&self) -> &LayerConfig {
+        &self.config
+    }
+
+    pub(crate) fn with(self, change: impl FnOnce(&mut LayerConfig)) -> Self {
         let mut config = Arc::unwrap_or_clone(self.config);
         change(&mut config);
         Self { config: Arc::new(config) }
@@ -251,6 +300,8 @@ impl<S> Layer<S> for RateLimitLayer {
     type Service = RateLimit<S>;
 
     fn layer(&self, inner: S) -> RateLimit<S> {
+        let config = &self.config;
+        config.warnings.warn_of_plan(|| config.backend.warnings(config));
         RateLimit::new(inner, Arc::clone(&self.config))
     }
 }

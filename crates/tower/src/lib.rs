@@ -34,6 +34,8 @@
 //! and the extractor. `tonic`: addresses. `redis`: tidegate's `RedisStore`. `tracing`: warnings as
 //! events instead of on standard error.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod attributes;
 mod backend;
 mod body;
@@ -47,7 +49,11 @@ pub mod guide;
 mod head;
 mod key;
 mod layer;
+mod layer_file;
+mod plan_warnings;
+mod request_check;
 mod service;
+mod waiting;
 mod warnings;
 
 pub use backend::IntoBackend;
@@ -59,4 +65,5 @@ pub use future::ResponseFuture;
 pub use head::{PeerIp, RequestHead, ResponseHead};
 pub use key::RequestKey;
 pub use layer::RateLimitLayer;
+pub use request_check::AllowedRequest;
 pub use service::RateLimit;

@@ -67,7 +67,7 @@ where
             return self.pass(request);
         }
         let mut decided = LayerDecision::nothing();
-        match config.backend.try_decide(&head, config, &mut decided) {
+        match config.try_decide(&head, &mut decided) {
             ImmediateOutcome::Pass => self.pass(request),
             ImmediateOutcome::Decided => self.answer(decided, request),
             ImmediateOutcome::Pending(check) => self.defer(check, request),

@@ -4,12 +4,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
+use tidegate_limiter::notice;
 
 /// The warnings that requests can cause, each with a flag: whether it was already printed.
 #[derive(Debug, Default)]
 pub(crate) struct LayerWarnings {
     forwarded: AtomicBool,
     no_address: AtomicBool,
+    /// Whether the plan behind the layer was checked.
+    plan: AtomicBool,
 }
 
 impl LayerWarnings {
@@ -27,6 +30,13 @@ impl LayerWarnings {
         warn_once(&self.no_address, NO_ADDRESS);
     }
 
+    /// Prints what is likely wrong with the plan, when the first service is made.
+    pub(crate) fn warn_of_plan(&self, warnings: impl FnOnce() -> Vec<String>) {
+        if !self.plan.swap(true, Ordering::Relaxed) {
+            warnings().iter().for_each(|text| notice(text));
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn has_missed_a_proxy(&self) -> bool {
         self.forwarded.load(Ordering::Relaxed)
@@ -35,21 +45,8 @@ impl LayerWarnings {
 
 fn warn_once(is_printed: &AtomicBool, text: &str) {
     if !is_printed.swap(true, Ordering::Relaxed) {
-        warn(text);
+        notice(text);
     }
-}
-
-#[cfg(feature = "tracing")]
-fn warn(text: &str) {
-    tracing::warn!("{text}");
-}
-
-#[cfg(not(feature = "tracing"))]
-fn warn(text: &str) {
-    use std::io::Write as _;
-
-    // A closed standard error is not a reason to fail.
-    let _ = writeln!(std::io::stderr(), "tidegate: {text}");
 }
 
 const FORWARDED: &str = "X-Forwarded-For arrives and no proxy is trusted: clients are counted by the \

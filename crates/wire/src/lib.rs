@@ -14,6 +14,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod admin;
 mod attributes;
 mod batch;

@@ -20,7 +20,7 @@ pub(super) struct TokenBucket {
 impl TokenBucket {
     pub(super) fn new(quota: &Quota) -> Self {
         let rate = i128::from(quota.limit());
-        let burst = quota.burst().map_or(rate, i128::from);
+        let burst = quota.burst_size().map_or(rate, i128::from);
         let window = i128::from(quota.window().as_micros());
         Self { rate, window, burst, arrival: 0, paid: 1, longest: 0 }
     }

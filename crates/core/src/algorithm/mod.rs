@@ -203,7 +203,7 @@ fn judge(
 
 /// Refuses a burst where it would be silently ignored.
 fn refuse_burst(quota: &Quota, name: &str) -> Result<(), QuotaError> {
-    match quota.burst() {
+    match quota.burst_size() {
         None => Ok(()),
         Some(_) => Err(QuotaError::new(
             quota,

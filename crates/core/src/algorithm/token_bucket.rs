@@ -144,11 +144,14 @@ impl Algorithm for TokenBucket {
     const KNOWS_OTHER_COSTS: bool = true;
 
     fn from_quota(quota: &Quota) -> Result<Self, QuotaError> {
-        let burst = quota.burst().unwrap_or(quota.limit());
+        let burst = quota.burst_size().unwrap_or(quota.limit());
         let (rate, window) = (quota.limit(), quota.window());
         let (pace, but_one) = (BucketPace::new(rate, burst), RefillTime::default());
         let bucket = Self { rate, window, burst, pace, but_one };
-        if quota.limit() == 0 && quota.burst().is_some() {
+        if quota.burst_size() == Some(0) {
+            return Err(QuotaError::new(quota, "a bucket that holds nothing; expected a burst of 1 or more"));
+        }
+        if quota.limit() == 0 && quota.burst_size().is_some() {
             return Err(QuotaError::new(
                 quota,
                 "a bucket that never refills; expected a limit of 1 or more",

@@ -36,6 +36,19 @@ pub fn cookie_values<'r>(headers: &'r HeaderMap, name: &str) -> impl Iterator<It
 /// backslash, a space or a comma, or with a `%` that is not an escape. Refuses fields in which only some
 /// services find such a cookie: because of a separator that is not a semicolon, another spelling of its
 /// name, or its name once more without a value.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue, header::COOKIE};
+/// use tidegate::config::RequestRules;
+/// use tidegate_http::only_cookie;
+///
+/// let (mut headers, rules) = (HeaderMap::new(), RequestRules::default());
+/// headers.insert(COOKIE, HeaderValue::from_static("sid=a%40b"));
+/// assert_eq!(only_cookie(&headers, "sid", &rules)?.as_deref(), Some(&b"a@b"[..]));
+/// headers.insert(COOKIE, HeaderValue::from_static("sid=1; sid=2"));
+/// assert!(only_cookie(&headers, "sid", &rules).is_err());
+/// # Ok::<(), tidegate_http::RequestFault>(())
+/// ```
 pub fn only_cookie<'r>(
     headers: &'r HeaderMap,
     name: &str,

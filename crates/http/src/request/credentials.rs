@@ -49,6 +49,19 @@ fn is_token(text: &[u8]) -> bool {
 
 /// The bearer token of a request, if it has one. Refuses two `Authorization` fields, even if they are
 /// equal, and any other scheme, if the rules require it.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+/// use tidegate::config::RequestRules;
+/// use tidegate_http::only_bearer;
+///
+/// let (mut headers, rules) = (HeaderMap::new(), RequestRules::default());
+/// headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer abc"));
+/// assert_eq!(only_bearer(&headers, &rules)?, Some(&b"abc"[..]));
+/// headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer abc"));
+/// assert!(only_bearer(&headers, &rules).is_err());
+/// # Ok::<(), tidegate_http::RequestFault>(())
+/// ```
 pub fn only_bearer<'r>(
     headers: &'r HeaderMap,
     rules: &RequestRules,

@@ -20,6 +20,19 @@ pub(super) fn field_values<'r>(
 /// rules allow underscores. Refuses bytes beyond ASCII: some services do not accept them as text, and some
 /// treat a few of them as spaces. Refuses a comma in `X-Api-Key`: a proxy may have joined two fields. An
 /// empty value counts as absent, as in Go.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue};
+/// use tidegate::config::RequestRules;
+/// use tidegate_http::only_field;
+///
+/// let (mut headers, rules) = (HeaderMap::new(), RequestRules::default());
+/// headers.insert("x-user", HeaderValue::from_static(" 42 "));
+/// assert_eq!(only_field(&headers, "x-user", &rules)?, Some(&b"42"[..]));
+/// headers.append("x-user", HeaderValue::from_static("42"));
+/// assert!(only_field(&headers, "x-user", &rules).is_err());
+/// # Ok::<(), tidegate_http::RequestFault>(())
+/// ```
 pub fn only_field<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -70,6 +83,19 @@ pub fn is_same_variable(one: &str, other: &str) -> bool {
 }
 
 /// The `Content-Length` of a request, if it has one.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue, header::CONTENT_LENGTH};
+/// use tidegate_http::content_length;
+///
+/// let mut headers = HeaderMap::new();
+/// assert_eq!(content_length(&headers)?, None);
+/// headers.insert(CONTENT_LENGTH, HeaderValue::from_static("42"));
+/// assert_eq!(content_length(&headers)?, Some(42));
+/// headers.insert(CONTENT_LENGTH, HeaderValue::from_static("+42"));
+/// assert!(content_length(&headers).is_err());
+/// # Ok::<(), tidegate_http::RequestFault>(())
+/// ```
 pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, RequestFault> {
     let mut lengths = headers.get_all(http::header::CONTENT_LENGTH).iter();
     let Some(length) = lengths.next() else { return Ok(None) };

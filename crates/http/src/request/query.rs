@@ -33,6 +33,17 @@ pub fn query_values<'q>(query: &'q [u8], name: &str) -> impl Iterator<Item = Cow
 ///
 /// Refuses a parameter that occurs twice, and a query in which only some services find it: because of a
 /// semicolon between parameters, or of a name that frameworks fold into this one, such as `user[]`.
+///
+/// ```
+/// use tidegate::config::RequestRules;
+/// use tidegate_http::only_parameter;
+///
+/// let rules = RequestRules::default();
+/// let user = only_parameter(b"user=42&page=2", "user", &rules)?;
+/// assert_eq!(user.as_deref(), Some(&b"42"[..]));
+/// assert!(only_parameter(b"user=42&user=43", "user", &rules).is_err());
+/// # Ok::<(), tidegate_http::RequestFault>(())
+/// ```
 pub fn only_parameter<'q>(
     query: &'q [u8],
     name: &str,

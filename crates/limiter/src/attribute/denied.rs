@@ -1,5 +1,10 @@
 //! The error of a limited function whose call was denied.
 
+#[cfg(feature = "axum")]
+mod axum;
+#[cfg(feature = "tonic")]
+mod tonic;
+
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -95,7 +100,7 @@ impl Denied {
     /// When to try again; `None` if that is unknown, or does not help.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.0.why {
-            DenialCause::Decision(decision) => decision.retry_after().map(Into::into),
+            DenialCause::Decision(decision) => decision.retry_after(),
             DenialCause::NotReady(WaitError::Later(wait)) => Some(*wait),
             DenialCause::NotReady(_) | DenialCause::NoLimiter(_) => None,
         }
@@ -106,7 +111,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} denied this call: ", self.name())?;
         match &self.0.why {
-            DenialCause::Decision(decision) => match (decision.reason(), decision.retry_after()) {
+            DenialCause::Decision(decision) => match (decision.reason(), decision.retry_span()) {
                 (DecisionReason::LimitExceeded, Some(wait)) => {
                     write!(f, "try again in {}", wait.roughly())
                 }

@@ -5,10 +5,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tidegate_core::AlgorithmKind;
+use tidegate_core::{AlgorithmKind, Cost};
 use tidegate_policy::{Key, OnStoreError};
 
-use super::store::AnyStore;
+use super::store::FunctionStore;
 use super::{Denied, store};
 use crate::{BuildError, Limiter};
 
@@ -21,7 +21,7 @@ pub struct FunctionLimit {
     quotas: &'static [&'static str],
     algorithm: Option<AlgorithmKind>,
     on_store_error: OnStoreError,
-    limiter: OnceLock<Result<Limiter<Arc<AnyStore>>, BuildError>>,
+    limiter: OnceLock<Result<Limiter<Arc<FunctionStore>>, BuildError>>,
 }
 
 impl FunctionLimit {
@@ -34,40 +34,40 @@ impl FunctionLimit {
         Self { name, quotas, algorithm, on_store_error, limiter: OnceLock::new() }
     }
 
-    pub async fn enter<K: Key + Sync>(&self, key: &Option<K>) -> Result<(), Denied> {
-        super::enter(self.limiter()?, self.name, key).await
+    pub async fn enter<K: Key + Sync>(&self, key: &Option<K>, cost: Cost) -> Result<(), Denied> {
+        super::enter(self.limiter()?, self.name, key, cost).await
     }
 
-    pub fn enter_now<K: Key + Sync>(&self, key: &Option<K>) -> Result<(), Denied> {
-        super::enter_now(self.limiter()?, self.name, key)
+    pub fn enter_now<K: Key + Sync>(&self, key: &Option<K>, cost: Cost) -> Result<(), Denied> {
+        super::enter_now(self.limiter()?, self.name, key, cost)
     }
 
-    pub async fn queue<K: Key + Sync>(&self, key: &Option<K>) -> Result<(), Denied> {
-        super::queue(self.limiter()?, self.name, key).await
+    pub async fn queue<K: Key + Sync>(&self, key: &Option<K>, cost: Cost) -> Result<(), Denied> {
+        super::queue(self.limiter()?, self.name, key, cost).await
     }
 
-    pub fn queue_now<K: Key + Sync>(&self, key: &Option<K>) -> Result<(), Denied> {
-        super::queue_now(self.limiter()?, self.name, key)
+    pub fn queue_now<K: Key + Sync>(&self, key: &Option<K>, cost: Cost) -> Result<(), Denied> {
+        super::queue_now(self.limiter()?, self.name, key, cost)
     }
 
-    pub async fn leave<K: Key + Sync>(&self, key: &Option<K>) {
+    pub async fn leave<K: Key + Sync>(&self, key: &Option<K>, cost: Cost) {
         if let Ok(limiter) = self.limiter() {
-            super::leave(limiter, key).await;
+            super::leave(limiter, key, cost).await;
         }
     }
 
-    pub fn leave_now<K: Key + Sync>(&self, key: &Option<K>) {
+    pub fn leave_now<K: Key + Sync>(&self, key: &Option<K>, cost: Cost) {
         if let Ok(limiter) = self.limiter() {
-            super::leave_now(limiter, key);
+            super::leave_now(limiter, key, cost);
         }
     }
 
-    fn limiter(&self) -> Result<&Limiter<Arc<AnyStore>>, Denied> {
+    fn limiter(&self) -> Result<&Limiter<Arc<FunctionStore>>, Denied> {
         let limiter = self.limiter.get_or_init(|| self.build());
         limiter.as_ref().map_err(|error| Denied::no_limiter(self.name, error.clone()))
     }
 
-    fn build(&self) -> Result<Limiter<Arc<AnyStore>>, BuildError> {
+    fn build(&self) -> Result<Limiter<Arc<FunctionStore>>, BuildError> {
         let mut builder = Limiter::builder().name(self.name).limits(self.quotas.iter().copied());
         if let Some(algorithm) = self.algorithm {
             builder = builder.algorithm(algorithm);

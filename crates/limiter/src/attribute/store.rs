@@ -5,18 +5,43 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::RwLock;
 use tidegate_core::{Charge, Span};
 use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
 
-use super::blocking::BackgroundFuture;
+use crate::AnyStore;
+use crate::blocking::BackgroundFuture;
 
 /// Keeps the counters of all functions with `#[rate_limit]` in `store`. Call it once, before the first
 /// call of a limited function.
 pub fn use_store<S: Store + 'static>(store: S) -> Result<(), LateSetupError> {
-    STORE.set(Arc::new(AnyStore::new(store))).map_err(|_| LateSetupError)
+    STORE.set(Arc::new(FunctionStore::new(store))).map_err(|_| LateSetupError)
+}
+
+/// Forgets everything that functions with `#[rate_limit]` have counted in this process's memory, for tests:
+/// functions share their counters with all tests of a process.
+///
+/// A store that was set with [`use_store`] keeps its counters, because others may use them too: make a new one
+/// for each test, or [reset](crate::Limiter::reset) its keys.
+///
+/// ```
+/// use tidegate::{Denied, attribute, rate_limit};
+///
+/// #[rate_limit(name = "exports", quota = "1/day")]
+/// fn export() -> Result<(), Denied> {
+///     Ok(())
+/// }
+///
+/// assert!(export().is_ok() && export().is_err());
+/// attribute::reset();
+/// assert!(export().is_ok());
+/// ```
+pub fn reset() {
+    if let Some(store) = STORE.get() {
+        store.reset_memory();
+    }
 }
 
 /// The store or the resolver was set too late: a limited function has been called, or it was set before.
@@ -31,40 +56,55 @@ impl fmt::Display for LateSetupError {
 
 impl std::error::Error for LateSetupError {}
 
-pub(super) fn of_this_process() -> Arc<AnyStore> {
-    Arc::clone(STORE.get_or_init(|| Arc::new(AnyStore::new(MemoryStore::new()))))
+pub(super) fn of_this_process() -> Arc<FunctionStore> {
+    Arc::clone(STORE.get_or_init(|| Arc::new(FunctionStore::in_memory())))
 }
 
-static STORE: OnceLock<Arc<AnyStore>> = OnceLock::new();
+static STORE: OnceLock<Arc<FunctionStore>> = OnceLock::new();
 
-/// A store whose type is chosen at run time.
-pub(crate) struct AnyStore {
-    store: Box<dyn ErasedStore>,
+/// The store of all limited functions.
+#[derive(Debug)]
+pub(super) struct FunctionStore {
+    /// Replaced only by [`reset`], which tests call.
+    store: RwLock<AnyStore>,
     /// Whether the store has connections. They belong to the background runtime, which lives as long as
     /// the process, like the limits on functions.
     is_remote: bool,
+    /// Whether nobody else uses it.
+    is_own: bool,
 }
 
-impl AnyStore {
+impl FunctionStore {
     fn new<S: Store + 'static>(store: S) -> Self {
         let is_remote = Store::shared_secret(&store).is_some();
-        Self { store: Box::new(store), is_remote }
+        Self { store: RwLock::new(AnyStore::new(store)), is_remote, is_own: false }
     }
 
-    async fn answer<T>(&self, answer: StoreFuture<'_, T>) -> Result<T, StoreError> {
-        if self.is_remote { BackgroundFuture(answer).await } else { answer.await }
+    fn in_memory() -> Self {
+        Self { is_own: true, ..Self::new(MemoryStore::new()) }
+    }
+
+    fn reset_memory(&self) {
+        if self.is_own {
+            *self.store.write() = AnyStore::new(MemoryStore::new());
+        }
+    }
+
+    fn current(&self) -> AnyStore {
+        self.store.read().clone()
+    }
+
+    async fn answer<T>(
+        &self,
+        answer: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        if self.is_remote { BackgroundFuture(Box::pin(answer)).await } else { answer.await }
     }
 }
 
-impl fmt::Debug for AnyStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyStore")
-    }
-}
-
-impl Store for AnyStore {
+impl Store for FunctionStore {
     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.answer(self.store.settle(charges, out)).await
+        self.answer(self.current().settle(charges, out)).await
     }
 
     async fn settle_within(
@@ -73,96 +113,38 @@ impl Store for AnyStore {
         out: &mut Verdicts,
         deadline: Span,
     ) -> Result<bool, StoreError> {
-        self.answer(self.store.settle_within(charges, out, deadline)).await
+        self.answer(self.current().settle_within(charges, out, deadline)).await
     }
 
     fn is_stepwise(&self) -> bool {
-        self.store.is_stepwise()
+        self.store.read().is_stepwise()
     }
 
     fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        self.store.try_settle(charges, out)
+        self.store.read().try_settle(charges, out)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.answer(self.store.refund(charge)).await
+        self.answer(self.current().refund(charge)).await
     }
 
     async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.answer(self.store.reset(charge)).await
+        self.answer(self.current().reset(charge)).await
     }
 
     fn shared_secret(&self) -> Option<[u8; 16]> {
-        self.store.shared_secret()
+        self.store.read().shared_secret()
     }
 
     fn names_keys(&self) -> bool {
-        self.store.names_keys()
-    }
-}
-
-type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
-
-/// A dyn-compatible [`Store`] with boxed futures.
-trait ErasedStore: Send + Sync {
-    fn settle<'a>(
-        &'a self,
-        charges: &'a [Charge<'a>],
-        out: &'a mut Verdicts,
-    ) -> StoreFuture<'a, bool>;
-    fn settle_within<'a>(
-        &'a self,
-        charges: &'a [Charge<'a>],
-        out: &'a mut Verdicts,
-        deadline: Span,
-    ) -> StoreFuture<'a, bool>;
-    fn is_stepwise(&self) -> bool;
-    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool>;
-    fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> StoreFuture<'a, ()>;
-    fn reset<'a>(&'a self, charge: &'a Charge<'a>) -> StoreFuture<'a, ()>;
-    fn shared_secret(&self) -> Option<[u8; 16]>;
-    fn names_keys(&self) -> bool;
-}
-
-impl<S: Store> ErasedStore for S {
-    fn settle<'a>(
-        &'a self,
-        charges: &'a [Charge<'a>],
-        out: &'a mut Verdicts,
-    ) -> StoreFuture<'a, bool> {
-        Box::pin(Store::settle(self, charges, out))
+        self.store.read().names_keys()
     }
 
-    fn settle_within<'a>(
-        &'a self,
-        charges: &'a [Charge<'a>],
-        out: &'a mut Verdicts,
-        deadline: Span,
-    ) -> StoreFuture<'a, bool> {
-        Box::pin(Store::settle_within(self, charges, out, deadline))
+    fn is_available(&self) -> bool {
+        self.store.read().is_available()
     }
 
-    fn is_stepwise(&self) -> bool {
-        Store::is_stepwise(self)
-    }
-
-    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        Store::try_settle(self, charges, out)
-    }
-
-    fn refund<'a>(&'a self, charge: &'a Charge<'a>) -> StoreFuture<'a, ()> {
-        Box::pin(Store::refund(self, charge))
-    }
-
-    fn reset<'a>(&'a self, charge: &'a Charge<'a>) -> StoreFuture<'a, ()> {
-        Box::pin(Store::reset(self, charge))
-    }
-
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Store::shared_secret(self)
-    }
-
-    fn names_keys(&self) -> bool {
-        Store::names_keys(self)
+    fn round_trip(&self) -> Option<Span> {
+        self.store.read().round_trip()
     }
 }

@@ -8,7 +8,17 @@ use tidegate_policy::{PolicyError, Precision};
 /// Why a limiter cannot be built.
 ///
 /// Its text is for the person who wrote the limits: it shows each value and what was expected.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` is the same text, for programs whose `main` returns it.
+///
+/// ```
+/// use tidegate::{BuildError, Limiter};
+///
+/// let error = Limiter::builder().limits(["5/minit", "many/hour"]).build().unwrap_err();
+/// assert!(matches!(&error, BuildError::Limits(wrong) if wrong.len() == 2));
+/// assert!(error.to_string().contains("unknown unit"));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Invalid limits: all of them, not only the first.
@@ -35,6 +45,12 @@ impl fmt::Display for BuildError {
             }
             Self::Policy(error) => error.fmt(f),
         }
+    }
+}
+
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -5,6 +5,15 @@ use tidegate_core::{AlgorithmKind, Limit, Quota, QuotaError};
 /// A limit as the builder accepts it.
 ///
 /// Usually you need not name it: text, a [`Quota`] and a [`Limit`] convert into it.
+///
+/// ```
+/// use tidegate::{LimitSpec, Limiter, Quota};
+///
+/// // Limits from a program's own configuration.
+/// let limits: Vec<LimitSpec> = vec!["5/second".into(), Quota::per_day(1_000).into()];
+/// let limiter = Limiter::builder().limits(limits).build()?;
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LimitSpec {

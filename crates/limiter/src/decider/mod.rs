@@ -22,6 +22,7 @@ pub(crate) use self::refund::RefundTarget;
 use crate::deny_cache::{DenyCache, DenyCacheMoment};
 use crate::fallback::FallbackStore;
 use crate::lease_table::LeaseTable;
+use crate::store_outage::StoreOutage;
 use crate::store_trouble::StoreTrouble;
 use crate::store_vitals::{StoreReport, StoreVitals};
 use crate::{Decision, DecisionSource};
@@ -35,6 +36,7 @@ pub(crate) struct Decider<S> {
     leases: LeaseTable,
     fallback: FallbackStore,
     trouble: StoreTrouble,
+    outage: StoreOutage,
     vitals: StoreVitals,
 }
 
@@ -70,8 +72,14 @@ impl<S: Store> Decider<S> {
             leases: LeaseTable::new(),
             fallback: FallbackStore::new(nodes),
             trouble: StoreTrouble::default(),
+            outage: StoreOutage::default(),
             vitals: StoreVitals::default(),
         }
+    }
+
+    /// Reports the store's outages to `outage`.
+    pub(crate) fn with_outage(self, outage: StoreOutage) -> Self {
+        Self { outage, ..self }
     }
 
     pub(crate) const fn store(&self) -> &S {
@@ -149,6 +157,7 @@ impl<S: Store> Decider<S> {
             return self.decide_after_failure(&error, took, charges, mode);
         }
         self.vitals.record_answer(took);
+        self.outage.record_answer(answered_at);
         self.learn(denials, charges, &decision, now, answered_at);
         if terms.leased.is_some() {
             return self.with_leased_remaining(charges, terms, decision, now.at);
@@ -165,7 +174,9 @@ impl<S: Store> Decider<S> {
         mode: impl Fn(usize) -> OnStoreError,
     ) -> Decision {
         self.vitals.record_failure(error, took);
-        self.trouble.record(error, self.now());
+        let now = self.now();
+        self.trouble.record(error, now);
+        self.outage.record_failure(error, now);
         self.decide_without_store(charges, mode)
     }
 

@@ -6,10 +6,16 @@ use tidegate_store::{Store, Verdicts};
 use super::Decider;
 use crate::deny_cache::DenyCacheMoment;
 use crate::fallback::FallbackStore;
+use crate::store_event::StoreObserver;
 
 impl<S: Store> Decider<S> {
     pub(crate) fn with_nodes(self, nodes: u32) -> Self {
         Self { fallback: FallbackStore::new(nodes), ..self }
+    }
+
+    /// Reports the store's outages to this observer.
+    pub(crate) fn observed_by(self, observer: StoreObserver) -> Self {
+        Self { outage: self.outage.observed_by(observer), ..self }
     }
 
     /// From now on this is instance `number` of `nodes`, counted from zero.

@@ -1,9 +1,12 @@
 //! The decision of a limiter: allowed or denied, why, and the numbers to report to the caller.
 
+mod doubles;
 #[cfg(feature = "files")]
 mod plan_denial;
 mod reason;
 mod source;
+
+use std::time::Duration;
 
 use tidegate_core::{Charge, Rule, Span, Verdict, pays};
 use tidegate_store::Verdicts;
@@ -28,7 +31,7 @@ pub use self::source::DecisionSource;
 /// let decision = limiter.check_now("alice");
 /// assert_eq!(decision.reason(), DecisionReason::LimitExceeded);
 /// if let Some(wait) = decision.retry_after() {
-///     println!("denied; try again in {}", wait.roughly());
+///     println!("denied; try again in {wait:?}");
 /// }
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
@@ -151,7 +154,13 @@ impl Decision {
     /// assert!(limiter.check_now("alice").is_allowed());
     /// # Ok::<(), tidegate::BuildError>(())
     /// ```
-    pub fn retry_after(&self) -> Option<Span> {
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_span().map(Into::into)
+    }
+
+    /// [`retry_after`](Self::retry_after), in the unit of verdicts.
+    #[doc(hidden)]
+    pub fn retry_span(&self) -> Option<Span> {
         if self.allowed {
             return self.retry_after;
         }
@@ -159,7 +168,13 @@ impl Decision {
     }
 
     /// When the tightest limit is full again, if no other request comes.
-    pub fn reset_after(&self) -> Option<Span> {
+    pub fn reset_after(&self) -> Option<Duration> {
+        self.reset_span().map(Into::into)
+    }
+
+    /// [`reset_after`](Self::reset_after), in the unit of verdicts.
+    #[doc(hidden)]
+    pub fn reset_span(&self) -> Option<Span> {
         self.tightest().map(|verdict| verdict.reset_after)
     }
 
@@ -169,7 +184,8 @@ impl Decision {
         let is_blocked = tightest.is_some_and(|index| self.blocked & bit(index) != 0);
         match (self.allowed, self.source, tightest.and_then(|index| self.verdicts.get(index))) {
             (_, DecisionSource::Fallback, None) => DecisionReason::StoreUnavailable,
-            (_, _, None) => DecisionReason::NoPolicy,
+            (false, _, None) => DecisionReason::LimitExceeded,
+            (true, _, None) => DecisionReason::NoPolicy,
             (true, ..) => DecisionReason::WithinLimit,
             (false, _, Some(verdict)) if verdict.is_hopeless() => DecisionReason::CostExceedsLimit,
             (false, ..) if is_blocked => DecisionReason::Blocked,
@@ -186,6 +202,16 @@ impl Decision {
     ///
     /// It is empty where nothing was counted: no policy applied, or the store did not answer and the policy fails
     /// open or closed.
+    ///
+    /// ```
+    /// use tidegate::Limiter;
+    ///
+    /// let limiter = Limiter::builder().limits(["2/second", "100/hour"]).build()?;
+    /// let decision = limiter.check_now("alice");
+    /// let left: Vec<_> = decision.verdicts().iter().map(|verdict| verdict.remaining).collect();
+    /// assert_eq!(left, [1, 99]);
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
     }

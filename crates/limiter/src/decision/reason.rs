@@ -33,6 +33,16 @@ pub enum DecisionReason {
 }
 
 impl DecisionReason {
+    /// All reasons, in declaration order.
+    pub const ALL: &'static [Self] = &[
+        Self::WithinLimit,
+        Self::LimitExceeded,
+        Self::CostExceedsLimit,
+        Self::Blocked,
+        Self::NoPolicy,
+        Self::StoreUnavailable,
+    ];
+
     /// The name in answers.
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,6 +6,15 @@ use std::fmt;
 ///
 /// With a store in this process it is always `Store` or `None`. With a remote store, watch the share of
 /// `Fallback`: those are decisions that instances made on their own.
+///
+/// ```
+/// use tidegate::{DecisionSource, Limiter};
+///
+/// let limiter = Limiter::builder().limit("1/day").build()?;
+/// let source = limiter.check_now("alice").source();
+/// assert_eq!((source, source.to_string().as_str()), (DecisionSource::Store, "store"));
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecisionSource {

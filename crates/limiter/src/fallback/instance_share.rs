@@ -71,7 +71,7 @@ impl LimitShare {
     pub(super) fn of_limit(self, limit: &Limit) -> Limit {
         let quota = limit.quota();
         let units = self.of(quota.limit());
-        let burst = quota.burst().map(|burst| self.of(burst));
+        let burst = quota.burst_size().map(|burst| self.of(burst));
         let units = if burst == Some(0) { 0 } else { units };
         let part = Quota::new(units, quota.window()).ok().and_then(|part| match burst {
             Some(burst) if units > 0 => part.with_burst(burst).ok(),

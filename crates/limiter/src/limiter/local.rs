@@ -27,7 +27,8 @@ impl<S: LocalStore> Limiter<S> {
 
     /// [`check_n`](Limiter::check_n) without `await`.
     #[inline(always)]
-    pub fn check_n_now<K: Key + ?Sized>(&self, key: &K, cost: Cost) -> Decision {
+    pub fn check_n_now<K: Key + ?Sized>(&self, key: &K, cost: impl Into<Cost>) -> Decision {
+        let cost = cost.into();
         Decision::of_rules(self.policy.rules(), DecisionSource::Store, |out| {
             self.policy
                 .with_charges(key, cost, |charges| self.decider.store().settle_now(charges, out))
@@ -40,8 +41,8 @@ impl<S: LocalStore> Limiter<S> {
     }
 
     /// [`refund`](Limiter::refund) without `await`.
-    pub fn refund_now<K: Key + ?Sized>(&self, key: &K, amount: Cost) {
-        for charge in &self.policy.charges(key, amount) {
+    pub fn refund_now<K: Key + ?Sized>(&self, key: &K, amount: impl Into<Cost>) {
+        for charge in &self.policy.charges(key, amount.into()) {
             self.decider.store().refund_now(charge);
         }
     }

@@ -3,8 +3,11 @@
 mod block;
 mod decision_steps;
 mod loading;
+mod one_policy;
 mod refund;
+mod watch;
 
+use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
@@ -15,8 +18,9 @@ use tidegate_store::{MemoryStore, Store};
 
 use self::block::{CallerBlock, blocks_of, has_blocks};
 use self::decision_steps::{DecisionSteps, on_store_error_of};
+pub use self::watch::{PlanFileEvent, PlanWatch};
 use crate::decider::{Decider, DecisionTerms, denial_without_store};
-use crate::{Decision, DecisionSource, StoreReport};
+use crate::{Decision, DecisionSource, StoreEvent, StoreReport};
 
 /// Decides by a plan, which can be replaced while decisions are being made.
 ///
@@ -37,7 +41,6 @@ use crate::{Decision, DecisionSource, StoreReport};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct PlanLimiter<S = MemoryStore> {
     plan: ArcSwap<Plan>,
     decider: Decider<S>,
@@ -57,6 +60,23 @@ impl<S: Store> PlanLimiter<S> {
     #[must_use]
     pub fn expected_nodes(self, nodes: u32) -> Self {
         Self { decider: self.decider.with_nodes(nodes), ..self }
+    }
+
+    /// Calls `observer` when the store is lost and when it is found again, instead of saying so in a line. See
+    /// [`LimiterBuilder::on_store_event`](crate::LimiterBuilder::on_store_event).
+    ///
+    /// ```
+    /// use tidegate::config::PolicySource;
+    /// use tidegate::{MemoryStore, PlanLimiter};
+    ///
+    /// let text = "policies: [{ name: api, key: [user], limits: [1/hour] }]";
+    /// let limiter = PlanLimiter::load(&PolicySource::new("limits.yaml", text)?, MemoryStore::new())?
+    ///     .on_store_event(|event| eprintln!("rate limits: {event}"));
+    /// # Ok::<(), tidegate::config::FileProblems>(())
+    /// ```
+    #[must_use]
+    pub fn on_store_event(self, observer: impl Fn(&StoreEvent) + Send + Sync + 'static) -> Self {
+        Self { decider: self.decider.observed_by(Arc::new(observer)), ..self }
     }
 
     /// Sets how many instances share the limits and the number of this one, counted from zero. The parts
@@ -116,6 +136,23 @@ impl<S: Store> PlanLimiter<S> {
     ///
     /// A request is a list of attributes; see [`Attributes`]. A policy does not apply to a request that lacks an
     /// attribute of its key. If none applies, the request passes, with the source [`DecisionSource::None`].
+    ///
+    /// ```
+    /// use tidegate::config::PolicySource;
+    /// use tidegate::{Cost, DecisionSource, MemoryStore, PlanLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tidegate::config::FileProblems> {
+    /// let text = "policies: [{ name: search, match: { path: /search }, key: [user], limits: [10/hour] }]";
+    /// let limiter = PlanLimiter::load(&PolicySource::new("limits.yaml", text)?, MemoryStore::new())?;
+    ///
+    /// let search = [("user", "42"), ("path", "/search")];
+    /// assert_eq!(limiter.check(&search, Cost::from(3)).await.remaining(), Some(7));
+    /// let other = [("user", "42"), ("path", "/")];
+    /// assert_eq!(limiter.check(&other, Cost::ONE).await.source(), DecisionSource::None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn check<A>(&self, request: &A, cost: Cost) -> Decision
     where
         A: Attributes + Sync + ?Sized,
@@ -248,6 +285,14 @@ impl<S: Store> PlanLimiter<S> {
         charges: &[Charge<'_>],
     ) -> impl Future<Output = Decision> + Send {
         self.decider.decide(charges, terms_of(request), |index| on_store_error_of(request, index))
+    }
+}
+
+/// One line: how many policies there are, without their counters.
+impl<S> fmt::Debug for PlanLimiter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policies = self.plan.load().policies().len();
+        f.debug_struct("PlanLimiter").field("policies", &policies).finish_non_exhaustive()
     }
 }
 

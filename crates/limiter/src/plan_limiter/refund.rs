@@ -67,6 +67,22 @@ impl<S: Store> PlanLimiter<S> {
 
     /// Deletes the counters of a request's charges and lifts its blocks: the caller has a full quota
     /// again. Returns the first error, after trying all charges.
+    ///
+    /// ```
+    /// use tidegate::config::PolicySource;
+    /// use tidegate::{Cost, MemoryStore, PlanLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let text = "policies: [{ name: api, key: [user], limits: [1/hour] }]";
+    /// let limiter = PlanLimiter::load(&PolicySource::new("limits.yaml", text)?, MemoryStore::new())?;
+    /// let request = [("user", "42")];
+    /// assert!(limiter.check(&request, Cost::ONE).await.is_allowed());
+    /// limiter.reset(&limiter.plan().charges(&request, Cost::ONE)).await?;
+    /// assert!(limiter.check(&request, Cost::ONE).await.is_allowed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn reset(&self, request: &RequestCharges<'_>) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         for charge in &request.named_charges() {

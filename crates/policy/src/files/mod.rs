@@ -20,6 +20,7 @@ mod planned_policy;
 mod problem;
 mod request_charges;
 mod requests;
+mod requirements;
 mod schema;
 mod secret_names;
 mod secret_text;

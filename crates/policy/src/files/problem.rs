@@ -17,6 +17,7 @@ pub struct FileProblem {
 
 /// A place in a file, and the text there.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SourceSpan {
     /// The line, counted from one.
     pub line: usize,
@@ -63,7 +64,9 @@ impl FileProblem {
 /// assert!(shown.contains("did you mean \"limits\"?"));
 /// # Ok::<(), tidegate::config::FileProblems>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` is the same text, for programs whose `main` returns it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct FileProblems {
     file: String,
     list: Vec<FileProblem>,
@@ -125,6 +128,12 @@ impl fmt::Display for FileProblems {
             0 => Ok(()),
             more => write!(f, "\n{}: and {more} more", self.file),
         }
+    }
+}
+
+impl fmt::Debug for FileProblems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

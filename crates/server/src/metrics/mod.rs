@@ -240,7 +240,7 @@ impl DecisionMetrics {
 /// The longest wait of one policy's charges, or else of the whole decision.
 fn wait(decision: &Decision, indices: Range<usize>) -> Option<Span> {
     let waits = decision.verdicts().get(indices)?.iter().filter_map(|verdict| verdict.retry_after);
-    waits.max().or_else(|| decision.retry_after())
+    waits.max().or_else(|| decision.retry_span())
 }
 
 const TIMED_ONE_IN: u8 = 16;

@@ -57,6 +57,13 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// The most keys it can hold. Defaults to as many as fit into its memory; if both are set, the
     /// smaller number counts. One limit alone gets seven tenths of them. See [`MemoryStore`] for what
     /// happens when there is no room.
+    ///
+    /// ```
+    /// use tidegate::MemoryStore;
+    ///
+    /// let store = MemoryStore::builder().max_keys(10_000).build();
+    /// assert_eq!(store.stats().max_keys, 10_000);
+    /// ```
     pub fn max_keys(self, max_keys: usize) -> Self {
         Self { max_keys: Some(max_keys), ..self }
     }
@@ -81,6 +88,14 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     /// Uses another clock.
     ///
     /// The store reads it once for each settlement. See [`ManualClock`](crate::ManualClock) for tests.
+    ///
+    /// ```
+    /// use tidegate::{Clock, ManualClock, MemoryStore, Timestamp};
+    ///
+    /// let clock = ManualClock::at(Timestamp::from_secs(60));
+    /// let store = MemoryStore::builder().clock(clock).build();
+    /// assert_eq!(store.clock().now(), Timestamp::from_secs(60));
+    /// ```
     pub fn clock<D: Clock>(self, clock: D) -> MemoryStoreBuilder<D> {
         let Self { max_memory, max_keys, max_log_bytes, shards, .. } = self;
         MemoryStoreBuilder { clock, max_memory, max_keys, max_log_bytes, shards }

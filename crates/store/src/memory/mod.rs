@@ -3,6 +3,7 @@
 mod bounds;
 mod builder;
 mod capacity;
+mod debug;
 mod ledger;
 mod overflow;
 mod settlement;
@@ -58,7 +59,6 @@ use crate::{
 /// assert_eq!(store.stats().keys, 2);
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
-#[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
     clock: C,
     shards: Box<[CachePadded<Mutex<MemoryShard>>]>,
@@ -76,6 +76,17 @@ pub struct MemoryStore<C = SystemClock> {
 /// The numbers are read one after the other while other threads go on, so they may not fit together exactly.
 /// Watch `overflowed`: if it grows, there are more callers than the store has room for, and some share
 /// counters.
+///
+/// ```
+/// use tidegate::Limiter;
+///
+/// let limiter = Limiter::builder().limit("5/minute").build()?;
+/// let _ = limiter.check_now("alice");
+/// let stats = limiter.stats();
+/// assert_eq!((stats.keys, stats.overflowed), (1, 0));
+/// assert!(stats.bytes <= stats.max_bytes);
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
@@ -138,6 +149,19 @@ impl<C: Clock> MemoryStore<C> {
     ///
     /// It is the time until the counter cannot matter any more, not until it is removed: a dead key stays until
     /// a new one sweeps it out.
+    ///
+    /// ```
+    /// use tidegate::{Charge, Cost, Fingerprint, LocalStore, ManualClock, MemoryStore, Rule, Span, Verdicts};
+    ///
+    /// let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    /// let limit = "1/minute burst 1".parse()?;
+    /// let rule = Rule { id: Fingerprint::new(1, 1), limit, enforced: true, staggered: false };
+    /// let charge = Charge::new(Fingerprint::new(2, 2), Cost::ONE, &rule);
+    /// assert_eq!(store.time_to_live(&charge), None);
+    /// store.settle_now(&[charge], &mut Verdicts::new());
+    /// assert_eq!(store.time_to_live(&charge), Some(Span::from_secs(60)));
+    /// # Ok::<(), tidegate::QuotaError>(())
+    /// ```
     pub fn time_to_live(&self, charge: &Charge<'_>) -> Option<Span> {
         let (shard, context) = self.open(charge);
         let forget_at = shard.forget_at(context)?;

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use tidegate_http::{CachedPolicyHeader, RateLimitAnswer, RequestFault};
-use tidegate_limiter::{Decision, Fingerprint, Key, Limiter, Store};
+use tidegate_limiter::{Cost, Decision, Fingerprint, Key, Limiter, Store};
 
-use super::{BoxedFuture, ImmediateOutcome, LayerBackend, LayerCheck, LayerDecision, LayerSubject};
+use super::{
+    BorrowedFuture, BoxedFuture, CostDifference, ImmediateOutcome, LayerBackend, LayerCheck,
+    LayerDecision, LayerSubject, PreparedCheck, rest_of,
+};
 use crate::RequestHead;
 use crate::config::LayerConfig;
 
@@ -46,6 +49,11 @@ impl<S: Store> KeyedBackend<S> {
 }
 
 impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
+    fn prepare(&self, head: &RequestHead<'_>, config: &LayerConfig) -> PreparedCheck {
+        let Some(key) = self.caller(head, config)? else { return Ok(None) };
+        Ok(Some(LayerCheck::new(LayerSubject::Key(key), config.cost_of(head), config)))
+    }
+
     fn try_decide(
         &self,
         head: &RequestHead<'_>,
@@ -71,14 +79,13 @@ impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
         ImmediateOutcome::Decided
     }
 
-    fn answer(self: Arc<Self>, check: LayerCheck) -> BoxedFuture<LayerDecision> {
+    fn decide<'a>(&'a self, check: &'a LayerCheck) -> BorrowedFuture<'a, LayerDecision> {
         Box::pin(async move {
             let mut decided = LayerDecision::nothing();
             if let Some(key) = check.key() {
                 decided.decision = self.limiter.check_n(key, check.cost).await;
-                self.describe(&mut decided, &check);
+                self.describe(&mut decided, check);
             }
-            decided.check = check.kept_for_response();
             decided
         })
     }
@@ -88,6 +95,29 @@ impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
             if let Some(key) = check.key() {
                 // If the store does not answer, the units stay taken.
                 let _ = self.limiter.undo(key, check.cost, &decision).await;
+            }
+        })
+    }
+
+    fn correct(
+        self: Arc<Self>,
+        check: LayerCheck,
+        decision: Decision,
+        cost: Cost,
+    ) -> BoxedFuture<()> {
+        Box::pin(async move {
+            let Some(key) = check.key() else { return };
+            match check.difference_to(cost) {
+                CostDifference::None => {}
+                CostDifference::Less(unused) => {
+                    let _ = self.limiter.undo(key, unused, &decision).await;
+                }
+                CostDifference::More(extra) => {
+                    let taken = self.limiter.check_n(key, extra).await;
+                    if let Some(rest) = rest_of(&taken) {
+                        let _ = self.limiter.check_n(key, rest).await;
+                    }
+                }
             }
         })
     }
@@ -102,6 +132,12 @@ impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
 pub(super) struct LayerCaller {
     fingerprint: Fingerprint,
     name: Option<Box<str>>,
+}
+
+impl LayerCaller {
+    pub(super) const fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
 }
 
 impl Key for LayerCaller {

@@ -1,6 +1,7 @@
-//! The backend of a layer: the limiter of one policy, or of a plan.
+//! The backend of a layer: the limiter of one policy, of a plan, or one that the program brings.
 
 mod keyed;
+mod open;
 mod planned;
 
 use std::future::Future;
@@ -12,16 +13,21 @@ use http::Response;
 use tidegate_http::{RateLimitAnswer, RateLimitFields, RequestFault};
 use tidegate_limiter::config::LegacyHeaders;
 use tidegate_limiter::{
-    Cost, Decision, DecisionSource, Limiter, Plan, PlanLimiter, RequestCharges, Store,
+    AnyLimiter, Charge, Cost, Decision, DecisionSource, Fingerprint, KeyHasher, Limiter, OwnedKey,
+    Plan, PlanLimiter, RequestCharges, Store,
 };
 
 use self::keyed::{KeyedBackend, LayerCaller};
+use self::open::OpenBackend;
 use crate::RequestHead;
 use crate::attributes::OwnedAttribute;
 use crate::config::LayerConfig;
 
 /// A limiter behind a layer, whatever its type.
 pub(crate) trait LayerBackend: Send + Sync {
+    /// The check of a request, without deciding; `None` if nothing limits it.
+    fn prepare(&self, head: &RequestHead<'_>, config: &LayerConfig) -> PreparedCheck;
+
     /// Decides about a request without waiting, if possible. The decision is written to `decided`: moving
     /// it would take as long as deciding.
     fn try_decide(
@@ -31,17 +37,45 @@ pub(crate) trait LayerBackend: Send + Sync {
         decided: &mut LayerDecision,
     ) -> ImmediateOutcome;
 
+    /// What is likely a mistake in how the layer is configured.
+    fn warnings(&self, config: &LayerConfig) -> Vec<String> {
+        let _ = config;
+        Vec::new()
+    }
+
     /// Decides with the store, and prepares the response.
-    fn answer(self: Arc<Self>, check: LayerCheck) -> BoxedFuture<LayerDecision>;
+    fn decide<'a>(&'a self, check: &'a LayerCheck) -> BorrowedFuture<'a, LayerDecision>;
 
     /// Gives back what a decision took, because the response does not count.
     fn undo(self: Arc<Self>, check: LayerCheck, decision: Decision) -> BoxedFuture<()>;
+
+    /// Gives back or takes the difference between what a decision took and what the response costs. The request
+    /// has happened: a cost that exceeds the quota takes all that is left.
+    fn correct(
+        self: Arc<Self>,
+        check: LayerCheck,
+        decision: Decision,
+        cost: Cost,
+    ) -> BoxedFuture<()>;
 
     /// The work to do when a response counts, for layers whose responses do not all count.
     fn confirm(self: Arc<Self>, check: LayerCheck, decision: Decision) -> Option<BoxedFuture<()>>;
 }
 
 pub(crate) type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type BorrowedFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// The check of a request; `None` if nothing limits it. The error: the request can be read in two ways.
+pub(crate) type PreparedCheck = Result<Option<LayerCheck>, RequestFault>;
+
+/// How the cost of a response differs from what was taken before it.
+#[derive(Clone, Copy, Debug)]
+enum CostDifference {
+    None,
+    /// This much was taken too much.
+    Less(Cost),
+    /// This much is still to be taken.
+    More(Cost),
+}
 
 /// The outcome that is known without waiting.
 #[derive(Debug)]
@@ -71,6 +105,8 @@ pub(crate) struct LayerCheck {
 #[derive(Debug)]
 enum LayerSubject {
     Key(LayerCaller),
+    /// The key, for a limiter that the program brings.
+    Own(OwnedKey),
     /// The attributes, with the plan that uses them: the limiter's plan can be replaced meanwhile.
     Attributes(Arc<Plan>, Vec<OwnedAttribute>),
 }
@@ -90,6 +126,20 @@ impl LayerDecision {
         let decision = Decision::without_verdicts(true, DecisionSource::None);
         Self { decision, response: PreparedResponse::default(), check: None }
     }
+
+    /// A denial of a request that was not decided about.
+    pub(crate) fn turned_away(decision: Decision, check: &LayerCheck) -> Self {
+        let mut decided = Self { decision, ..Self::nothing() };
+        decided.response.describe(&RateLimitAnswer::of_decision(&decided.decision), check);
+        decided
+    }
+}
+
+/// All that is left, after a decision that did not have enough for what was to be taken.
+fn rest_of(decision: &Decision) -> Option<Cost> {
+    let left = decision.verdicts().iter().map(|verdict| verdict.remaining).min();
+    let left = left.filter(|left| !decision.is_allowed() && *left > 0)?;
+    Cost::new(left).ok()
 }
 
 /// The response to the client, prepared from a decision.
@@ -120,18 +170,51 @@ impl PreparedResponse {
 impl LayerCheck {
     const fn new(subject: LayerSubject, cost: Cost, config: &LayerConfig) -> Self {
         let describes_allowed = config.describes_allowed();
-        Self { subject, cost, describes_allowed, is_counted_later: config.count_if.is_some() }
+        Self { subject, cost, describes_allowed, is_counted_later: config.is_counted_later() }
     }
 
     /// Keeps the check if the response decides whether the request counts.
-    fn kept_for_response(self) -> Option<Box<Self>> {
+    pub(crate) fn kept_for_response(self) -> Option<Box<Self>> {
         self.is_counted_later.then(|| Box::new(self))
     }
 
     const fn key(&self) -> Option<&LayerCaller> {
         match &self.subject {
             LayerSubject::Key(key) => Some(key),
-            LayerSubject::Attributes(..) => None,
+            LayerSubject::Own(_) | LayerSubject::Attributes(..) => None,
+        }
+    }
+
+    const fn own_key(&self) -> Option<&OwnedKey> {
+        match &self.subject {
+            LayerSubject::Own(key) => Some(key),
+            LayerSubject::Key(_) | LayerSubject::Attributes(..) => None,
+        }
+    }
+
+    /// The queue of this request's caller. Of several policies, each combination of callers has its own, so that
+    /// no caller waits behind another's request.
+    pub(crate) fn line(&self) -> Fingerprint {
+        match &self.subject {
+            LayerSubject::Key(key) => key.fingerprint(),
+            LayerSubject::Own(key) => KeyHasher::of_this_process().fingerprint(key),
+            LayerSubject::Attributes(..) => {
+                let charges = self.charges();
+                let charges = charges.iter().flat_map(RequestCharges::charges);
+                let all = charges.map(Charge::counter).fold((0, 0), |(high, low), one| {
+                    (high ^ one.high().rotate_left(1), low ^ one.low().rotate_left(1))
+                });
+                Fingerprint::new(all.0, all.1)
+            }
+        }
+    }
+
+    const fn difference_to(&self, cost: Cost) -> CostDifference {
+        let (paid, due) = (self.cost.get(), cost.get());
+        match (Cost::new(paid.saturating_sub(due)), Cost::new(due.saturating_sub(paid))) {
+            (Ok(less), _) if less.get() > 0 => CostDifference::Less(less),
+            (_, Ok(more)) if more.get() > 0 => CostDifference::More(more),
+            _ => CostDifference::None,
         }
     }
 
@@ -139,7 +222,7 @@ impl LayerCheck {
     fn legacy_headers(&self) -> Option<LegacyHeaders> {
         match &self.subject {
             LayerSubject::Attributes(plan, _) => plan.settings().legacy_headers(),
-            LayerSubject::Key(_) => None,
+            LayerSubject::Key(_) | LayerSubject::Own(_) => None,
         }
     }
 
@@ -149,15 +232,20 @@ impl LayerCheck {
                 let charges = plan.charges(&values[..], self.cost);
                 Some(if self.is_counted_later { charges.counted_later() } else { charges })
             }
-            LayerSubject::Key(_) => None,
+            LayerSubject::Key(_) | LayerSubject::Own(_) => None,
         }
     }
 }
 
 /// What [`RateLimitLayer::limiter`](crate::RateLimitLayer::limiter) takes: a [`Limiter`], a
-/// [`PlanLimiter`], or an [`Arc`] of one.
+/// [`PlanLimiter`], an [`Arc`] of one, or an [`AnyLimiter`] around a limiter of your own.
 ///
 /// It is sealed: a store of your own goes into a limiter, by [`Limiter::builder`], and works here too.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a limiter that a layer can use",
+    note = "use a tidegate::Limiter, a tidegate::PlanLimiter, or an Arc of one",
+    note = "a type of your own that implements tidegate::RateLimiter goes into tidegate::AnyLimiter::new(...)"
+)]
 pub trait IntoBackend: sealed::SealedIntoBackend {}
 
 impl<T: sealed::SealedIntoBackend> IntoBackend for T {}
@@ -168,6 +256,13 @@ pub(crate) mod sealed {
     pub trait SealedIntoBackend {
         #[allow(private_interfaces, reason = "the trait is sealed, and not called elsewhere")]
         fn into_backend(self) -> Arc<dyn LayerBackend>;
+    }
+}
+
+impl sealed::SealedIntoBackend for AnyLimiter {
+    #[allow(private_interfaces, reason = "the trait is sealed, and not called elsewhere")]
+    fn into_backend(self) -> Arc<dyn LayerBackend> {
+        Arc::new(OpenBackend::new(self))
     }
 }
 

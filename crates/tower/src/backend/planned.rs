@@ -3,27 +3,36 @@
 use std::sync::Arc;
 
 use tidegate_http::RateLimitAnswer;
-use tidegate_limiter::{Decision, PlanLimiter, Store};
+use tidegate_limiter::{Cost, Decision, PlanLimiter, Store};
 
-use super::{BoxedFuture, ImmediateOutcome, LayerBackend, LayerCheck, LayerDecision, LayerSubject};
+use super::{
+    BorrowedFuture, BoxedFuture, CostDifference, ImmediateOutcome, LayerBackend, LayerCheck,
+    LayerDecision, LayerSubject, PreparedCheck, rest_of,
+};
 use crate::RequestHead;
 use crate::attributes::attributes;
 use crate::config::LayerConfig;
+use crate::plan_warnings::plan_warnings;
 
 impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
+    fn prepare(&self, head: &RequestHead<'_>, config: &LayerConfig) -> PreparedCheck {
+        let plan = self.plan();
+        let attributes = attributes(&plan, head, config)?;
+        let subject = LayerSubject::Attributes(plan, attributes);
+        Ok(Some(LayerCheck::new(subject, config.cost_of(head), config)))
+    }
+
     fn try_decide(
         &self,
         head: &RequestHead<'_>,
         config: &LayerConfig,
         decided: &mut LayerDecision,
     ) -> ImmediateOutcome {
-        let plan = self.plan();
-        let attributes = match attributes(&plan, head, config) {
-            Ok(attributes) => attributes,
+        let check = match self.prepare(head, config) {
+            Ok(Some(check)) => check,
+            Ok(None) => return ImmediateOutcome::Pass,
             Err(fault) => return ImmediateOutcome::Ambiguous(fault),
         };
-        let subject = LayerSubject::Attributes(plan, attributes);
-        let check = LayerCheck::new(subject, config.cost_of(head), config);
         let decision = check.charges().and_then(|charges| {
             let decision = self.try_decide(&charges)?;
             decided.response.describe(&RateLimitAnswer::of_charges(&charges, &decision), &check);
@@ -40,16 +49,19 @@ impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
         }
     }
 
-    fn answer(self: Arc<Self>, check: LayerCheck) -> BoxedFuture<LayerDecision> {
+    fn warnings(&self, config: &LayerConfig) -> Vec<String> {
+        plan_warnings(&self.plan(), config, self.is_remote())
+    }
+
+    fn decide<'a>(&'a self, check: &'a LayerCheck) -> BorrowedFuture<'a, LayerDecision> {
         Box::pin(async move {
             let mut decided = LayerDecision::nothing();
             if let Some(charges) = check.charges() {
-                decided.decision = self.decide(&charges).await;
+                decided.decision = Self::decide(self, &charges).await;
                 decided
                     .response
-                    .describe(&RateLimitAnswer::of_charges(&charges, &decided.decision), &check);
+                    .describe(&RateLimitAnswer::of_charges(&charges, &decided.decision), check);
             }
-            decided.check = check.kept_for_response();
             decided
         })
     }
@@ -58,6 +70,33 @@ impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
         Box::pin(async move {
             if let Some(charges) = check.charges() {
                 let _ = Self::undo(&self, &charges, &decision).await;
+            }
+        })
+    }
+
+    fn correct(
+        self: Arc<Self>,
+        check: LayerCheck,
+        decision: Decision,
+        cost: Cost,
+    ) -> BoxedFuture<()> {
+        Box::pin(async move {
+            if let Some(charges) = check.charges() {
+                match check.difference_to(cost) {
+                    CostDifference::None => {}
+                    CostDifference::Less(unused) => {
+                        let _ = Self::undo(&self, &charges.with_cost(unused), &decision).await;
+                    }
+                    CostDifference::More(extra) => {
+                        let taken = Self::decide(&self, &charges.clone().with_cost(extra)).await;
+                        if let Some(rest) = rest_of(&taken) {
+                            let _ = Self::decide(&self, &charges.with_cost(rest)).await;
+                        }
+                    }
+                }
+            }
+            if let Some(confirmed) = self.confirm(check, decision) {
+                confirmed.await;
             }
         })
     }

@@ -60,7 +60,10 @@ impl RequestKey {
     }
 
     /// All parts of the key; `None` if the request is not limited.
-    fn owned_key(&self, context: KeyContext<'_>) -> Result<Option<OwnedKey>, RequestFault> {
+    pub(crate) fn owned_key(
+        &self,
+        context: KeyContext<'_>,
+    ) -> Result<Option<OwnedKey>, RequestFault> {
         let mut key = OwnedKey::default();
         match self.find(context, &mut key)? {
             KeyOutcome::Unlimited => return Ok(None),

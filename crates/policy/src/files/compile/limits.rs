@@ -171,7 +171,7 @@ impl LimitDraft {
             }
             LimitWindow::Span(window) => {
                 let quota = with_burst(Quota::new(self.units, window)?, self.burst)?;
-                let fallback = match quota.burst() {
+                let fallback = match quota.burst_size() {
                     // Only a token bucket has a burst.
                     Some(_) => AlgorithmKind::TokenBucket,
                     None => context.default.unwrap_or(AlgorithmKind::for_quota(&quota)),
@@ -185,7 +185,13 @@ impl LimitDraft {
 impl From<Quota> for LimitDraft {
     fn from(quota: Quota) -> Self {
         let window = LimitWindow::Span(quota.window());
-        Self { units: quota.limit(), window, burst: quota.burst(), steps: None, algorithm: None }
+        Self {
+            units: quota.limit(),
+            window,
+            burst: quota.burst_size(),
+            steps: None,
+            algorithm: None,
+        }
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) async fn answer<S: Store>(
 /// allowed, and the seconds until the count resets.
 fn with_count(body: &Bytes, decision: &Decision) -> Option<Bytes> {
     let count = decision.limit()?.saturating_sub(decision.remaining()?);
-    let ttl = decision.reset_after().map(Span::as_millis_ceil)?.div_ceil(1_000);
+    let ttl = decision.reset_span().map(Span::as_millis_ceil)?.div_ceil(1_000);
     let mut text = body.strip_suffix(b"}")?.to_vec();
     write!(text, r#","count":{count},"ttl":{ttl}}}"#).ok()?;
     Some(text.into())

@@ -191,8 +191,8 @@ pub(super) fn answer(charges: &RequestCharges<'_>, decision: &Decision, replies:
         allowed: decision.is_allowed(),
         limit: decision.limit(),
         remaining: decision.remaining(),
-        retry_after: decision.retry_after(),
-        reset_after: decision.reset_after(),
+        retry_after: decision.retry_span(),
+        reset_after: decision.reset_span(),
         reason: RateLimitAnswer::of_charges(charges, decision).reason(),
     };
     reply.write(replies);

@@ -47,7 +47,7 @@ impl RespThrottle {
     /// Writes whether the request is limited, the limit, what remains, when to retry (-1 for never, or if
     /// there is no need to), and when the bucket is full again. Times are in seconds, rounded up.
     pub(super) fn answer(&self, decision: &Decision, replies: &mut RespReplies) {
-        let (allowed, retry) = (decision.is_allowed(), decision.retry_after());
+        let (allowed, retry) = (decision.is_allowed(), decision.retry_span());
         match decision.verdicts() {
             // The command has only one limit, and it is enforced.
             [verdict, ..] => {

@@ -1,0 +1,4 @@
+#[derive(tidegate::Key)]
+struct Nobody;
+
+fn main() {}
