@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests panic")]
 
+mod all_policies;
 mod clients;
 mod commands;
 mod connection;

@@ -171,8 +171,8 @@ const MANY: usize = usize::MAX;
 #[rustfmt::skip]
 static COMMANDS: [RespCommandSpec; 16] = [
     spec("CL.THROTTLE", RespVerb::Throttle, (5, 6), 1, " key max_burst count period [quantity]", "Decides by a token bucket that the command describes"),
-    spec("RL.CHECK", RespVerb::Check, (2, MANY), 2, " policy key [cost]", "Decides by a policy"),
-    spec("RL.PEEK", RespVerb::Peek, (2, MANY), 2, " policy key", "Reports what remains of a key's quota, without counting"),
+    spec("RL.CHECK", RespVerb::Check, (2, MANY), 2, " policy key [cost], or RL.CHECK * name=value ... [COST n]", "Decides by a policy, or by all that apply"),
+    spec("RL.PEEK", RespVerb::Peek, (2, MANY), 2, " policy key, or RL.PEEK * name=value ...", "Reports what remains of a key's quota, without counting"),
     spec("RL.REFUND", RespVerb::Refund, (3, MANY), 2, " policy key amount", "Gives back units that were taken and not used"),
     spec("RL.RESET", RespVerb::ResetKey, (2, MANY), 2, " policy key", "Resets a key, which then has its full quota again"),
     spec("PING", RespVerb::Ping, (1, 2), 0, " [message]", "Checks that the server responds"),

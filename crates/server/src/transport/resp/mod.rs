@@ -4,6 +4,7 @@
 //! are those that clients send when they connect. [`decoder`] finds commands in bytes, [`request`]
 //! interprets them, [`batch`] decides them, and [`reply`] writes the replies of a whole pipeline together.
 
+mod all_policies;
 mod batch;
 mod client;
 mod command_spec;

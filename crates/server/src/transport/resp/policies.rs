@@ -12,6 +12,7 @@ use tidegate::{
     Charge, Cost, Decision, DecisionReason, MAX_COUNT, Plan, RequestCharges, Span, Verdict,
 };
 use tidegate_http::RateLimitAnswer;
+use tidegate_wire::JsonAttributes;
 
 use super::command_spec::{RespCommandSpec, RespVerb};
 use super::reply::{RespProtocol, RespReplies, brief, whole};
@@ -47,9 +48,9 @@ pub(super) fn request_charges<'p>(
 
 /// The arguments after a policy's name.
 #[derive(Default)]
-struct RespPolicyArgs<'a> {
-    attributes: SmallVec<[(&'a str, &'a [u8]); 4]>,
-    cost: Option<Cost>,
+pub(super) struct RespPolicyArgs<'a> {
+    pub(super) attributes: SmallVec<[(&'a str, &'a [u8]); 4]>,
+    pub(super) cost: Option<Cost>,
 }
 
 impl<'a> RespPolicyArgs<'a> {
@@ -78,7 +79,7 @@ impl<'a> RespPolicyArgs<'a> {
     }
 
     /// Reads names and values, with the cost anywhere among them.
-    fn named(mut words: &[&'a [u8]]) -> Result<Option<Self>, String> {
+    pub(super) fn named(mut words: &[&'a [u8]]) -> Result<Option<Self>, String> {
         let mut args = Self::default();
         while let [word, rest @ ..] = words {
             words = if word.eq_ignore_ascii_case(COST) {
@@ -100,6 +101,9 @@ impl<'a> RespPolicyArgs<'a> {
         if self.has(name) {
             let name = brief(name.as_bytes());
             return Err(format!("attribute {name} occurs twice: expected one value"));
+        }
+        if self.attributes.len() == JsonAttributes::MAX {
+            return Err(format!("too many attributes: expected at most {}", JsonAttributes::MAX));
         }
         self.attributes.push((name, value));
         Ok(())
@@ -177,7 +181,7 @@ fn usage_error(spec: &RespCommandSpec, policy: &PlannedPolicy) -> String {
 }
 
 /// The reply to a check or peek.
-struct RespCheckReply {
+pub(super) struct RespCheckReply {
     allowed: bool,
     limit: Option<u64>,
     remaining: Option<u64>,
@@ -187,22 +191,32 @@ struct RespCheckReply {
 }
 
 pub(super) fn answer(charges: &RequestCharges<'_>, decision: &Decision, replies: &mut RespReplies) {
-    let reply = RespCheckReply {
-        allowed: decision.is_allowed(),
-        limit: decision.limit(),
-        remaining: decision.remaining(),
-        retry_after: decision.retry_span(),
-        reset_after: decision.reset_span(),
-        reason: RateLimitAnswer::of_charges(charges, decision).reason(),
-    };
-    reply.write(replies);
+    RespCheckReply::of(&RateLimitAnswer::of_charges(charges, decision)).write(replies);
 }
 
 impl RespCheckReply {
+    pub(super) fn of(answer: &RateLimitAnswer<'_, '_>) -> Self {
+        let decision = answer.decision();
+        Self {
+            allowed: decision.is_allowed(),
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after: decision.retry_span(),
+            reset_after: decision.reset_span(),
+            reason: answer.reason(),
+        }
+    }
+
     /// Writes whether the request is allowed, the limit, what remains, when to retry and when the limit is
     /// full again (in milliseconds, rounded up; -1 for unknown or never), and the reason.
     #[inline]
     fn write(&self, replies: &mut RespReplies) {
+        self.write_with(0, replies);
+    }
+
+    /// The same in a reply that has this many more members. Write them next.
+    #[inline]
+    pub(super) fn write_with(&self, more: usize, replies: &mut RespReplies) {
         let count = |value: Option<u64>| value.map_or(-1, whole);
         let millis = |span: Option<Span>| count(span.map(Span::as_millis_ceil));
         let numbers = [
@@ -213,14 +227,14 @@ impl RespCheckReply {
             millis(self.reset_after),
         ];
         if replies.protocol() == RespProtocol::Resp3 {
-            replies.map(NAMES.len() + 1);
+            replies.map(NAMES.len() + 1 + more);
             for (name, number) in NAMES.into_iter().zip(numbers) {
                 replies.bulk(name.as_bytes());
                 replies.integer(number);
             }
             replies.bulk(b"reason");
         } else {
-            replies.list(NAMES.len() + 1);
+            replies.list(NAMES.len() + 1 + more);
             replies.integers(numbers);
         }
         replies.bulk(self.reason.name().as_bytes());

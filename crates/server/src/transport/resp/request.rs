@@ -9,7 +9,7 @@ use super::policies::RespPolicyCheck;
 use super::repeat::RepeatedCommand;
 use super::reply::{RespReplies, brief};
 use super::throttle::RespThrottle;
-use super::{policies, throttle};
+use super::{all_policies, policies, throttle};
 use crate::App;
 use crate::trace::within;
 
@@ -33,7 +33,10 @@ pub(super) enum RespRequest<'p> {
 /// What a decision is requested for.
 pub(super) enum RespQuestion<'p> {
     Throttle(RespThrottle),
+    /// By a policy that the command names.
     Check(Box<RequestCharges<'p>>),
+    /// By all policies that apply to the command's attributes.
+    CheckAll(Box<RequestCharges<'p>>),
 }
 
 impl RespQuestion<'_> {
@@ -49,26 +52,26 @@ impl RespQuestion<'_> {
     pub(super) fn try_decide<S: Store>(&self, app: &App<S>) -> Option<Decision> {
         match self {
             Self::Throttle(throttle) => app.try_decide_ad_hoc(&throttle.ad_hoc, throttle.cost),
-            Self::Check(charges) => app.try_decide(charges),
+            Self::Check(charges) | Self::CheckAll(charges) => app.try_decide(charges),
         }
     }
 
     fn name(&self) -> &'static str {
         match self {
             Self::Throttle(_) => "CL.THROTTLE",
-            Self::Check(charges)
+            Self::Check(charges) | Self::CheckAll(charges)
                 if charges.charges().first().is_some_and(|charge| charge.cost().is_peek()) =>
             {
                 "RL.PEEK"
             }
-            Self::Check(_) => "RL.CHECK",
+            Self::Check(_) | Self::CheckAll(_) => "RL.CHECK",
         }
     }
 
     async fn decide_untraced<S: Store>(&self, app: &App<S>) -> Decision {
         match self {
             Self::Throttle(throttle) => app.decide_ad_hoc(&throttle.ad_hoc, throttle.cost).await,
-            Self::Check(charges) => app.decide(charges).await,
+            Self::Check(charges) | Self::CheckAll(charges) => app.decide(charges).await,
         }
     }
 
@@ -76,6 +79,7 @@ impl RespQuestion<'_> {
         match self {
             Self::Throttle(throttle) => throttle.answer(decision, replies),
             Self::Check(charges) => policies::answer(charges, decision, replies),
+            Self::CheckAll(charges) => all_policies::answer(charges, decision, replies),
         }
     }
 
@@ -93,6 +97,7 @@ impl RespQuestion<'_> {
                 let counters = app.metrics().policy(charges.policy_name(0)?)?;
                 Some(RepeatedCommand::Check(check, counters))
             }
+            Self::CheckAll(_) => None,
         }
     }
 
@@ -100,7 +105,7 @@ impl RespQuestion<'_> {
     pub(super) const fn key_index(&self) -> usize {
         match self {
             Self::Throttle(_) => 1,
-            Self::Check(_) => 2,
+            Self::Check(_) | Self::CheckAll(_) => 2,
         }
     }
 }
@@ -119,6 +124,11 @@ pub(super) fn read<'p>(words: &[&[u8]], plan: &'p Plan, is_authenticated: bool) 
     let request = match spec.verb {
         RespVerb::Throttle => {
             throttle::read(words, plan).map(RespQuestion::Throttle).map(RespRequest::Question)
+        }
+        RespVerb::Check | RespVerb::Peek if all_policies::are_meant(words, plan) => {
+            all_policies::request_charges(spec, words, plan)
+                .map(RespQuestion::CheckAll)
+                .map(RespRequest::Question)
         }
         RespVerb::Check | RespVerb::Peek => policies::request_charges(spec, words, plan)
             .map(RespQuestion::Check)
