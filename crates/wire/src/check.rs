@@ -1,6 +1,6 @@
 //! `POST /v1/check`: the request and the response.
 
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::{JsonAttributes, JsonText, count};
 /// `null` is the same as absent, because many clients write absent members that way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(transform = one_form_or_the_other, example = example())]
+#[schemars(example = example())]
 pub struct CheckRequest<'a> {
     /// The policy's name.
     #[serde(borrow)]
@@ -84,28 +84,6 @@ pub struct LimitStatus<'a> {
     /// Whether it is enforced (`enforce`) or only observed (`shadow`).
     #[schemars(extend("enum" = ["enforce", "shadow"]))]
     pub mode: &'a str,
-}
-
-/// Adds the two forms to the schema. The type cannot express them: each member alone is optional.
-pub(crate) fn one_form_or_the_other(schema: &mut Schema) {
-    let nothing = json!({ "type": "null" });
-    let forms = json!([
-        {
-            "title": "By policy",
-            "required": ["policy", "key"],
-            "properties": {
-                "policy": { "type": "string" },
-                "key": { "type": "string" },
-                "attributes": nothing,
-            },
-        },
-        {
-            "title": "By attributes",
-            "required": ["attributes"],
-            "properties": { "attributes": { "type": "object" }, "key": nothing },
-        },
-    ]);
-    schema.insert("oneOf".to_owned(), forms);
 }
 
 fn example() -> serde_json::Value {

@@ -3,14 +3,13 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::check::one_form_or_the_other;
 use crate::{JsonAttributes, JsonText, count};
 
 /// Gives back units that a check has taken, in the same two forms as a check. No limit ends up with
 /// more units than it has when none are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(transform = one_form_or_the_other, example = example())]
+#[schemars(example = example())]
 pub struct RefundRequest<'a> {
     /// The policy's name.
     #[serde(borrow)]

@@ -1,5 +1,6 @@
 //! Generates the OpenAPI document: every path of the HTTP listener, with the types of this crate.
 
+mod forms;
 mod paths;
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -26,6 +27,12 @@ pub fn openapi() -> String {
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
             "description": "Rate limiting as a service: may this happen now?",
         },
+        "servers": [{ "url": "/", "description": "The server that this document comes from." }],
+        "tags": [
+            { "name": "decisions", "description": "What applications call." },
+            { "name": "proxies", "description": "What proxies call." },
+            { "name": "health", "description": "What operators and monitors call." },
+        ],
         "paths": paths,
         "components": {
             "headers": headers(),
@@ -67,6 +74,7 @@ impl OpenapiSchemas {
     fn into_definitions(mut self) -> Map<String, Value> {
         let mut definitions = self.read.take_definitions(true);
         definitions.extend(self.written.take_definitions(true));
+        forms::name_each(&mut definitions);
         definitions
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn answer(path: &str, plan: &Plan) -> Option<HttpResponse> {
         "/openapi.json" => ("application/json", OPENAPI.clone()),
         "/docs" => ("text/html; charset=utf-8", fixed(include_str!("docs/page.html"))),
         "/docs/page.css" => ("text/css; charset=utf-8", fixed(include_str!("docs/page.css"))),
+        "/docs/curl.js" => ("text/javascript; charset=utf-8", fixed(include_str!("docs/curl.js"))),
         "/docs/page.js" => ("text/javascript; charset=utf-8", fixed(include_str!("docs/page.js"))),
         _ => return None,
     };

@@ -1,4 +1,7 @@
-// Shows openapi.json, and sends requests to the server that the page came from.
+// Shows openapi.json, and sends requests to the server that the page came from. Addresses are relative: the
+// same files are also a page of the documentation, where no server answers.
+
+import { curl, fieldsIn } from './curl.js';
 
 const byId = (id) => document.getElementById(id);
 
@@ -31,8 +34,63 @@ let EXAMPLES = examples({ policy: 'demo', key: 'alice' });
 const SHOWN = ['ratelimit-policy', 'ratelimit', 'retry-after', 'x-ratelimit-limit',
   'x-ratelimit-remaining', 'x-ratelimit-reset', 'content-type'];
 
+/** A proxy's question. */
+const QUESTION = 'X-Forwarded-Method: GET\nX-Forwarded-Host: example.org\nX-Forwarded-Uri: /login';
+/** The operations of the document, by their names in the list. */
+const operations = new Map();
+
+/** The operation that is chosen: its method, its path, and what can be filled in. */
+const chosen = () => operations.get(byId('path').value)
+  ?? { method: 'POST', path: '/v1/check', hasBody: true, hasFields: false };
+
 function showExample() {
-  byId('body').value = JSON.stringify(EXAMPLES[byId('path').value], null, 2);
+  const { path, hasBody, hasFields } = chosen();
+  byId('body').value = hasBody ? JSON.stringify(EXAMPLES[path] ?? {}, null, 2) : '';
+  byId('head').value = hasFields ? QUESTION : '';
+  byId('body-label').hidden = !hasBody;
+  byId('head-label').hidden = !hasFields;
+  showCurl();
+}
+
+/** The request in the form. */
+function request() {
+  const { method, path, hasBody, hasFields } = chosen();
+  const url = new URL(path.slice(1), document.baseURI).href;
+  const fields = hasFields ? fieldsIn(byId('head').value) : [];
+  return { method, url, fields, body: hasBody ? byId('body').value : '' };
+}
+
+function showCurl() {
+  let { body, ...rest } = request();
+  // On one line, if it is JSON.
+  try { body = body && JSON.stringify(JSON.parse(body)); } catch { /* as it is */ }
+  byId('curl').textContent = curl({ ...rest, body });
+}
+
+async function copyCurl() {
+  const shown = byId('curl');
+  try {
+    await navigator.clipboard.writeText(shown.textContent);
+    byId('copy').textContent = 'Copied';
+    setTimeout(() => { byId('copy').textContent = 'Copy as curl'; }, 1500);
+  } catch {
+    // Pages without TLS may not write to the clipboard: select it, to be copied by hand.
+    getSelection().selectAllChildren(shown);
+  }
+}
+
+/** Lists every operation of the document. */
+function offer(spec) {
+  operations.clear();
+  const options = inOrder(spec).flatMap(([path, item]) => Object.entries(item).map(([name, one]) => {
+    const method = name.toUpperCase();
+    const option = make('option', `${method} ${path}`);
+    const [hasBody, hasFields] = [Boolean(one.requestBody), Boolean(one.parameters)];
+    operations.set(option.value, { method, path, hasBody, hasFields });
+    return option;
+  }));
+  byId('path').replaceChildren(...options);
+  showExample();
 }
 
 /** One sentence about a decision. */
@@ -53,9 +111,10 @@ async function send(event) {
   fields.replaceChildren();
   answer.hidden = false;
   try {
-    const headers = { 'content-type': 'application/json' };
-    const body = byId('body').value;
-    const response = await fetch(byId('path').value, { method: 'POST', headers, body });
+    const { method, url, fields: sent, body } = request();
+    const headers = new Headers(sent);
+    if (body) headers.set('content-type', 'application/json');
+    const response = await fetch(url, { method, headers, body: body || undefined });
     const text = await response.text();
     let parsed = null;
     try { parsed = JSON.parse(text); } catch { /* shown as it is */ }
@@ -100,6 +159,10 @@ function linkTo(schema) {
 }
 
 function members(schema) {
+  if (schema.oneOf) {
+    const forms = schema.oneOf.flatMap((form, index) => [index ? ' or ' : 'Either ', linkTo(form)]);
+    return [make('p', ...forms)];
+  }
   const rows = Object.entries(schema.properties ?? {}).map(([name, member]) => {
     const kind = make('i', ' ', linkTo(member));
     const about = make('div', ...prose(member.description));
@@ -137,15 +200,18 @@ function operation(path, methods, one) {
   return make('details', make('summary', title, ' ', make('span', one.summary)), inside);
 }
 
+/** The paths, those for applications first. */
+function inOrder(spec) {
+  const rank = (item) => TAGS.indexOf(Object.values(item)[0].tags[0]);
+  return Object.entries(spec.paths).sort((a, b) => rank(a[1]) - rank(b[1]));
+}
+
 function show(spec) {
   byId('version').textContent = spec.info.version;
-  const rank = (item) => TAGS.indexOf(Object.values(item)[0].tags[0]);
-  const sorted = Object.entries(spec.paths).sort((a, b) => rank(a[1]) - rank(b[1]));
-  const paths = sorted.map(([path, item]) => {
+  offer(spec);
+  const paths = inOrder(spec).map(([path, item]) => {
     const all = Object.entries(item);
-    // If all methods do the same, list the path once.
-    const methods = all.length > 2 ? 'any' : all.map(([method]) => method.toUpperCase()).join(', ');
-    return operation(path, methods, all[0][1]);
+    return operation(path, all.map(([method]) => method.toUpperCase()).join(', '), all[0][1]);
   });
   byId('paths').replaceChildren(...paths);
   const bodies = Object.entries(spec.components.schemas).map(([name, schema]) => {
@@ -170,10 +236,15 @@ function openLinked() {
 
 byId('path').addEventListener('change', showExample);
 byId('form').addEventListener('submit', send);
+byId('form').addEventListener('input', showCurl);
+byId('copy').addEventListener('click', copyCurl);
 addEventListener('hashchange', openLinked);
-fetch('/docs/example.json').then((response) => response.json()).then(({ check }) => {
+fetch('docs/example.json').then((response) => response.json()).then(({ check }) => {
   EXAMPLES = examples(check);
+}, () => {
+  // No server answers here.
+  byId('try').hidden = true;
 }).finally(showExample);
-fetch('/openapi.json').then((response) => response.json()).then(show, (error) => {
+fetch('openapi.json').then((response) => response.json()).then(show, (error) => {
   byId('paths').textContent = `openapi.json could not be read: ${error}`;
 });
