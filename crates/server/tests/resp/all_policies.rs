@@ -104,7 +104,7 @@ fn a_pipeline_counts_every_check() {
     let server = Server::start();
     let mut client = server.raw();
     let command = "*3\r\n$8\r\nRL.CHECK\r\n$1\r\n*\r\n$9\r\nkey=alice\r\n";
-    client.send(&command.repeat(12));
+    client.send(command.repeat(12));
     let mut remaining = Vec::new();
     for _ in 0..12 {
         assert_eq!(client.line(), "*11");
