@@ -114,7 +114,7 @@ fn refusal_error(status: StatusCode, answer: &Value) -> anyhow::Error {
 }
 
 /// One line for the decision and one for each limit.
-fn decision_text(answer: &Value, is_allowed: bool) -> String {
+pub(crate) fn decision_text(answer: &Value, is_allowed: bool) -> String {
     let mut text = String::from(if is_allowed { "allowed" } else { "denied" });
     if answer["policy"].is_string() {
         let _ = write!(text, " by {}", printable(&answer["policy"]));
@@ -159,7 +159,7 @@ fn printable(value: &Value) -> String {
     text.chars().filter(|char| !char.is_control()).collect()
 }
 
-fn attribute(text: &str) -> anyhow::Result<(String, String)> {
+pub(crate) fn attribute(text: &str) -> anyhow::Result<(String, String)> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => bail!("expected name=value"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Request, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -75,8 +75,7 @@ pub(crate) async fn post(
     credentials: &OperatorCredentials,
     body: String,
 ) -> anyhow::Result<(StatusCode, String)> {
-    let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    send(server, credentials, request.body(Full::new(Bytes::from(body)))?).await
+    request(server, Method::POST, path, credentials, Some(body)).await
 }
 
 /// The server that a command asks, and the certificate to present to it.
@@ -119,7 +118,25 @@ pub(crate) async fn get(
     path: &str,
     credentials: &OperatorCredentials,
 ) -> anyhow::Result<(StatusCode, String)> {
-    let mut request = Request::get(path).body(Full::default())?;
+    request(server, Method::GET, path, credentials, None).await
+}
+
+/// Sends a request with an operator's credentials. What changes something has JSON as its type, even if
+/// it has no body: the admin listener insists on it.
+pub(crate) async fn request(
+    server: &TargetServer,
+    method: Method,
+    path: &str,
+    credentials: &OperatorCredentials,
+    body: Option<String>,
+) -> anyhow::Result<(StatusCode, String)> {
+    let changes = method != Method::GET;
+    let body = Full::new(Bytes::from(body.unwrap_or_default()));
+    let mut request = Request::builder().method(method).uri(path).body(body)?;
+    if changes {
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(CONTENT_TYPE, json);
+    }
     if let Some(token) = &credentials.token {
         let mut field = HeaderValue::try_from(format!("Bearer {token}"))
             .map_err(|_| anyhow!("the token contains control characters"))?;

@@ -1,6 +1,7 @@
 //! The command line: `tidegate`. One file per command.
 
 mod accuracy;
+mod admin;
 mod check;
 mod client;
 mod client_error;
@@ -54,6 +55,9 @@ enum CliCommand {
     /// Show live what a running server is doing
     #[command(after_help = DONE_OR_ERROR)]
     Top(top::TopCommand),
+    /// Look at callers and policies of a running server, and change them for a while
+    #[command(after_help = DONE_OR_ERROR, disable_help_subcommand = true)]
+    Admin(admin::AdminCommand),
     /// Print a configuration to start from
     #[command(after_help = DONE_OR_ERROR)]
     Init(init::InitCommand),
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
         CliCommand::Serve(serve) => serve.run(),
         CliCommand::Check(check) => check.run(),
         CliCommand::Top(top) => top.run(),
+        CliCommand::Admin(admin) => admin.run(),
         CliCommand::Init(init) => init.run(),
         CliCommand::Validate(validate) => validate.run(),
         CliCommand::Explain(explain) => explain.run(),

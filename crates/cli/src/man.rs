@@ -23,12 +23,18 @@ impl ManCommand {
             .with_context(|| format!("cannot create {}", self.directory.display()))?;
         let mut command = Cli::command().disable_help_subcommand(true);
         command.build();
-        write_page(&command, &self.directory)?;
-        for subcommand in command.get_subcommands().filter(|one| !one.is_hide_set()) {
-            write_page(subcommand, &self.directory)?;
-        }
+        write_pages(&command, &self.directory)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The page of a command, and those of the commands below it.
+fn write_pages(command: &Command, directory: &Path) -> anyhow::Result<()> {
+    write_page(command, directory)?;
+    command
+        .get_subcommands()
+        .filter(|one| !one.is_hide_set())
+        .try_for_each(|one| write_pages(one, directory))
 }
 
 fn write_page(command: &Command, directory: &Path) -> anyhow::Result<()> {

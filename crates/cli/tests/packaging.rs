@@ -21,7 +21,11 @@ fn printed(args: &[&str]) -> String {
 
 /// The names of the commands that `--help` lists.
 fn commands() -> Vec<String> {
-    let help = printed(&["--help"]);
+    commands_below(&["--help"])
+}
+
+fn commands_below(help: &[&str]) -> Vec<String> {
+    let help = printed(help);
     let (_, list) = help.split_once("\nCommands:\n").unwrap();
     let lines = list.lines().take_while(|line| line.starts_with("  "));
     // A description that is too long goes on further to the right.
@@ -32,7 +36,11 @@ fn commands() -> Vec<String> {
 
 /// The long flags that the help of a command lists.
 fn flags(command: &str) -> Vec<String> {
-    let help = printed(&[command, "--help"]);
+    flags_of(&[command, "--help"])
+}
+
+fn flags_of(help: &[&str]) -> Vec<String> {
+    let help = printed(help);
     let words = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
     let flags =
         words.flat_map(|line| line.split([' ', ',', '='])).filter(|it| it.starts_with("--"));
@@ -91,7 +99,15 @@ fn there_is_a_manual_page_for_every_command_with_every_flag() {
             assert!(page.contains(&flag.replace('-', "\\-")), "{command}: no {flag} in {page}");
         }
     }
-    assert_eq!(fs::read_dir(&pages).unwrap().count(), commands.len() + 1);
+    let below = commands_below(&["admin", "--help"]);
+    assert!(below.len() > 6, "{below:?}");
+    for action in &below {
+        let page = read(&format!("tidegate-admin-{action}.1"));
+        for flag in flags_of(&["admin", action, "--help"]) {
+            assert!(page.contains(&flag.replace('-', "\\-")), "{action}: no {flag} in {page}");
+        }
+    }
+    assert_eq!(fs::read_dir(&pages).unwrap().count(), commands.len() + below.len() + 1);
     let serve = read("tidegate-serve.1").replace("\\-", "-");
     let help = printed(&["serve", "--help"]);
     // In one line: a long description breaks anywhere.

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -28,6 +28,27 @@ fn it_answers_checks_and_stops_when_told() {
         assert!(reply.contains(r#""remaining":9"#), "{reply}");
         assert_eq!(server.signal(signal), Some(0));
     }
+}
+
+#[test]
+fn a_log_for_programs_tells_when_the_server_started_and_stopped() {
+    let mut command = tidegate();
+    command.args(["serve", "--http", "127.0.0.1:0", "--log-format", "json"]);
+    let mut server = Server::start(command.stderr(Stdio::piped()));
+    let log = server.stderr();
+    let http = format!(r#""listeners":"http://{}""#, server.address());
+    server.send("TERM");
+    let lines: Vec<String> = log.lines().map(Result::unwrap).collect();
+    assert!(lines.iter().all(|line| line.starts_with('{') && line.ends_with('}')), "{lines:?}");
+    let (first, last) = (lines.first().unwrap(), lines.last().unwrap());
+    let version = concat!(r#""version":""#, env!("CARGO_PKG_VERSION"), '"');
+    for part in [r#""event":"started""#, &http, version, r#""policies":"1""#, r#""store":"memory"#]
+    {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    assert!(last.contains(r#""event":"stopped""#), "{last}");
+    assert!(last.contains("every request that had arrived was answered"), "{last}");
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 #[test]

@@ -130,7 +130,13 @@ impl ServeCommand {
             plan: &app.limiter().plan(),
         };
         print_startup_message(startup.text());
+        startup.log();
         let code = opened.run_until_stopped(stop).await?;
+        let how = match code == ExitCode::SUCCESS {
+            true => "every request that had arrived was answered",
+            false => "immediately, by a second signal",
+        };
+        log::emit_for_programs("stopped", how, &[]);
         if let Some(exporting) = exporting.filter(|_| code == ExitCode::SUCCESS) {
             exporting.finish().await;
         }

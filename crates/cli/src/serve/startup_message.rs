@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tidegate::config::{LimitDescription, PlannedPolicy};
 use tidegate::{OnStoreError, Plan};
+use tidegate_server::log;
 use tidegate_server::{BoundAddress, ListenerConfig, Transport, example_request};
 
 use crate::validate::hints;
@@ -33,6 +34,31 @@ pub(super) struct StartupMessage<'a> {
 }
 
 impl StartupMessage<'_> {
+    /// Logs the event `started`, for programs.
+    pub(super) fn log(&self) {
+        let urls = |bound: &mut dyn Iterator<Item = String>| bound.collect::<Vec<_>>().join(" ");
+        let listeners = urls(&mut self.listeners.iter().map(|listener| self.url(listener)));
+        let gateways = self.gateways.iter().cloned();
+        let gateways = urls(&mut gateways.map(|bound| self.url(&(Transport::Http, bound))));
+        let (workers, policies) =
+            (self.workers.to_string(), self.plan.policies().len().to_string());
+        let config = self.config.map(|path| path.display().to_string()).unwrap_or_default();
+        // Warnings follow on lines of their own.
+        let store = self.store.lines().next().unwrap_or_default();
+        let all: [(&str, &str); 8] = [
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("listeners", &listeners),
+            ("gateways", &gateways),
+            ("admin", self.admin.as_deref().unwrap_or_default()),
+            ("store", store),
+            ("config", &config),
+            ("policies", &policies),
+            ("workers", &workers),
+        ];
+        let fields: Vec<_> = all.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        log::emit_for_programs("started", "requests are answered", &fields);
+    }
+
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for listener in self.listeners {

@@ -7,18 +7,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
-use http::StatusCode;
+use anyhow::Context as _;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use tidegate::Stopwatch;
 use tidegate_wire::admin::ServerStatus;
-use tokio::runtime::Runtime;
 
 use self::model::TopModel;
-use crate::client::{OperatorCredentials, TargetServer, get};
+use crate::admin::client::{AdminClient, token_from_environment};
+use crate::client::{OperatorCredentials, TargetServer};
 use crate::output::print;
 
 /// The options of `top`.
@@ -46,15 +45,11 @@ pub(crate) struct TopCommand {
 
 impl TopCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let client = StatusClient {
-            runtime: runtime.context("cannot start a runtime")?,
-            server: self.admin,
-            credentials: OperatorCredentials {
-                token: std::env::var("TIDEGATE_ADMIN_TOKEN").ok().filter(|token| !token.is_empty()),
-                identity: self.cert.zip(self.key),
-            },
+        let credentials = OperatorCredentials {
+            token: token_from_environment(),
+            identity: self.cert.zip(self.key),
         };
+        let client = StatusClient(AdminClient::new(self.admin, credentials)?);
         // Before the screen is taken over, so that an error is printed as usual.
         let mut model = TopModel::new(client.status()?, Stopwatch::start());
         if self.once {
@@ -68,49 +63,17 @@ impl TopCommand {
 }
 
 /// Fetches the status of a server from its admin listener.
-struct StatusClient {
-    runtime: Runtime,
-    server: TargetServer,
-    credentials: OperatorCredentials,
-}
+struct StatusClient(AdminClient);
 
 impl StatusClient {
     fn status(&self) -> anyhow::Result<ServerStatus> {
-        let request = get(&self.server, "/admin/v1/status", &self.credentials);
-        let (status, text) = self
-            .runtime
-            .block_on(request)
-            .with_context(|| format!("cannot reach {}", self.server))?;
-        match status {
-            StatusCode::OK => serde_json::from_str(&text).with_context(|| {
-                format!("cannot read the status of {}: is it another version?", self.server)
-            }),
-            StatusCode::UNAUTHORIZED if self.credentials.token.is_some() => Err(anyhow!(
-                "{} does not know the token in TIDEGATE_ADMIN_TOKEN: expected one of its tokens",
-                self.server
-            )),
-            StatusCode::UNAUTHORIZED => Err(anyhow!(
-                "{} requires a token: expected it in TIDEGATE_ADMIN_TOKEN",
-                self.server
-            )),
-            StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
-                Err(anyhow!("{} refused: {}", self.server, refusal(&text)))
-            }
-            _ => Err(anyhow!("{} answers {status}: is this its admin address?", self.server)),
-        }
+        let text = self.0.get("/status")?;
+        serde_json::from_str(&text).with_context(|| self.0.unreadable())
     }
 
     fn wait(&self) {
-        self.runtime.block_on(async { tokio::time::sleep(EVERY).await });
+        self.0.runtime().block_on(async { tokio::time::sleep(EVERY).await });
     }
-}
-
-/// The server's own words.
-fn refusal(text: &str) -> String {
-    let problem: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-    let detail = problem["detail"].as_str().unwrap_or("without a reason");
-    // Control characters could be escape sequences, which a terminal executes.
-    detail.chars().filter(|char| !char.is_control()).collect()
 }
 
 fn show_once(client: &StatusClient, mut model: TopModel) -> anyhow::Result<ExitCode> {

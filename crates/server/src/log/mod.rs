@@ -70,6 +70,13 @@ pub fn emit(level: LogLevel, event: &str, message: &str, fields: &[(&str, &str)]
     }
 }
 
+/// Logs an event for programs only: for people, something else says it, such as the startup message.
+pub fn emit_for_programs(event: &str, message: &str, fields: &[(&str, &str)]) {
+    if FORMAT.get() == Some(&LogFormat::Json) {
+        emit(LogLevel::Info, event, message, fields);
+    }
+}
+
 /// Waits until all [`LineWriter`]s have written their lines, before the process ends. At most a second:
 /// there may be no reader.
 pub fn finish() {
