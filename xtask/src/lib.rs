@@ -1,5 +1,6 @@
 //! What tests of the workspace share with the tasks.
 
+pub mod book;
 pub mod figures;
 
 /// Runs the programs in the README and docs as tests. Not in `tidegate`, whose package contains neither.

@@ -1,5 +1,5 @@
-//! Regenerates derived files: `cargo run -p xtask -- vectors`, `schema`, `openapi`, `protobuf` or
-//! `figures`.
+//! Regenerates derived files: `cargo run -p xtask -- vectors`, `schema`, `openapi`, `protobuf`,
+//! `figures`, or `book DIR`, the sources of the documentation's site.
 
 mod protobuf;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use tidegate_conformance::vectors;
 use tidegate_core::AlgorithmKind;
-use xtask::figures;
+use xtask::{book, figures};
 
 fn main() -> anyhow::Result<()> {
     match std::env::args().nth(1).as_deref() {
@@ -19,7 +19,11 @@ fn main() -> anyhow::Result<()> {
         Some("openapi") => write(OPENAPI, &tidegate_wire::openapi()),
         Some("protobuf") => protobuf::write(),
         Some("figures") => write_figures(),
-        task => bail!("{task:?}: expected vectors, schema, openapi, protobuf or figures"),
+        Some("book") => {
+            let directory = std::env::args().nth(2).context("book: expected a directory")?;
+            book::write(ROOT.as_ref(), directory.as_ref())
+        }
+        task => bail!("{task:?}: expected vectors, schema, openapi, protobuf, figures or book"),
     }
 }
 
