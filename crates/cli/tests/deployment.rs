@@ -232,6 +232,14 @@ fn images_are_of_this_version() {
 /// A helm that go has installed takes itself for one of an old Kubernetes.
 const TEMPLATE: [&str; 4] = ["template", "limits", "--kube-version", "1.30.0"];
 
+/// Switches on all that the chart has.
+const EVERYTHING: [&str; 4] = [
+    "--set=autoscaling.enabled=true,grpc.enabled=true,resp.enabled=true,admin.enabled=true",
+    "--set=networkPolicy.enabled=true,serviceMonitor.enabled=true,store=redis://redis:6379",
+    "--set=secrets.secret=0123456789abcdef,secrets.storePassword=hush,secrets.adminTokens=t",
+    "--set=extraArgs={--max-connections=7},podLabels.a=b,podAnnotations.c=d,nodeSelector.e=f",
+];
+
 /// Whatever is switched on, the chart renders to objects, with the flags and the files that they need.
 #[test]
 fn the_chart_renders() {
@@ -245,13 +253,7 @@ fn the_chart_renders() {
     };
     let (is_fine, said, error) = run(&["lint", "--strict"]);
     assert!(is_fine, "{said}{error}");
-    let everything = [
-        "--set=autoscaling.enabled=true,grpc.enabled=true,resp.enabled=true,admin.enabled=true",
-        "--set=networkPolicy.enabled=true,serviceMonitor.enabled=true,store=redis://redis:6379",
-        "--set=secrets.secret=0123456789abcdef,secrets.storePassword=hush,secrets.adminTokens=t",
-        "--set=extraArgs={--max-connections=7},podLabels.a=b,podAnnotations.c=d,nodeSelector.e=f",
-    ];
-    for (more, kinds) in [(&[][..], 5), (&everything[..], 10)] {
+    for (more, kinds) in [(&[][..], 5), (&EVERYTHING[..], 10)] {
         let (is_fine, text, error) = run(&[&TEMPLATE[..], more].concat());
         assert!(is_fine, "{error}");
         let objects = documents(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -274,6 +276,51 @@ fn the_chart_renders() {
     }
     let (is_fine, _, error) = run(&[&TEMPLATE[..], &["--set=admin.enabled=true"]].concat());
     assert!(!is_fine && error.contains("admin.enabled needs admin-tokens"), "{error}");
+}
+
+/// Kubernetes's own schemas know every object and every field. Those of operators are not among them.
+const KUBERNETES: &str = r#"
+import sys, yaml, kubernetes_validate
+for one in yaml.safe_load_all(sys.stdin):
+    if one and not one["apiVersion"].startswith("monitoring."):
+        kubernetes_validate.validate(one, "1.30", strict=True)
+        print(one["kind"])
+"#;
+
+#[test]
+fn kubernetes_knows_every_field() {
+    let (Some(helm), Some(python)) =
+        (tidegate_testkit::peer("helm"), tidegate_testkit::peer("python"))
+    else {
+        return;
+    };
+    let has_schemas = Command::new(&python).args(["-c", "import kubernetes_validate"]).output();
+    if !has_schemas.unwrap().status.success() {
+        tidegate_testkit::skipped("kubernetes-validate");
+        return;
+    }
+    let scratch = tidegate_testkit::Scratch::new();
+    let validate = |text: &str| {
+        let file = fs::File::open(scratch.write("objects.yaml", text)).unwrap();
+        let said = Command::new(&python).args(["-c", KUBERNETES]).stdin(file).output().unwrap();
+        assert!(said.status.success(), "{}\n{text}", String::from_utf8_lossy(&said.stderr));
+        String::from_utf8(said.stdout).unwrap().lines().count()
+    };
+    let mut command = Command::new(&helm);
+    command.args(TEMPLATE).args(EVERYTHING).arg(root().join("deploy/helm/tidegate"));
+    let chart = output_of(&mut command).stdout;
+    assert!(validate(&String::from_utf8(chart).unwrap()) >= 8);
+    for file in ["base/deployment.yaml", "base/service.yaml", "redis/disruption.yaml"] {
+        assert_eq!(validate(&read(&root().join("deploy/kustomize").join(file))), 1, "{file}");
+    }
+}
+
+#[test]
+fn actionlint_finds_nothing() {
+    let Some(actionlint) = tidegate_testkit::peer("actionlint") else { return };
+    let said =
+        output_of(Command::new(actionlint).arg("-no-color").args(files(".github/workflows")));
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
 }
 
 /// Workflows run scripts of this repository, and actions whose content cannot change.
