@@ -43,8 +43,7 @@ async fn commands_of_the_page_can_be_pasted() {
     let script = r#"
         import { curl, fieldsIn } from './curl.mjs';
         const url = process.argv[2];
-        const body = JSON.stringify({ policy: 'demo', key: "it's $HOME `id` \ "é"
-" });
+        const body = JSON.stringify({ policy: 'demo', key: "it's $HOME `id` \\ \"é\"\n" });
         const fields = fieldsIn('X-Forwarded-Uri: /a b
 nonsense
 X-Forwarded-Host: example.org');
@@ -68,8 +67,7 @@ X-Forwarded-Host: example.org');
     assert!(authz.starts_with("HTTP/1.1 "), "{authz}");
     assert!(answers.next().unwrap().starts_with("HTTP/1.1 405 "), "{commands}");
     // The key arrived with every character.
-    let key = r#"{"policy": "demo", "key": "it's $HOME `id` \ "é"
-", "cost": 0}"#;
+    let key = r#"{"policy": "demo", "key": "it's $HOME `id` \\ \"é\"\n", "cost": 0}"#;
     assert_eq!(server.check(key).await.json()["remaining"], 9);
 }
 

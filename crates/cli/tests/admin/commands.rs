@@ -76,7 +76,7 @@ fn operators_look_and_change_without_curl() {
     let reloaded = done(&server, &["reload"]);
     assert!(reloaded.ends_with("nothing has changed\n"), "{reloaded}");
     let json = done(&server, &["--json", "policies"]);
-    assert!(json.starts_with("{\"policies\":["), "{json}");
+    assert!(json.starts_with('{') && json.contains("\"policies\":["), "{json}");
     std::fs::remove_file(file).unwrap();
 }
 

@@ -76,8 +76,7 @@ fn is_right(program: &Path, files: &[&str; 2], closed: &str, command: impl Fn(&m
         assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}{}", closed.printed());
         assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     };
-    // It takes connections and commands, and answers nothing.
-    tidegate.server.send("STOP");
+    tidegate.server.freeze();
     without_tidegate();
     drop(tidegate);
     without_tidegate();

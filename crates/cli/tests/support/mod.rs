@@ -81,6 +81,19 @@ impl Server {
         assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
     }
 
+    /// Stops all its threads: it still takes connections, and answers nothing.
+    pub(crate) fn freeze(&self) {
+        self.send("STOP");
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |task: std::fs::DirEntry| {
+            let state = std::fs::read_to_string(task.path().join("stat")).unwrap();
+            state.rsplit_once(") ").unwrap().1.starts_with('T')
+        };
+        tidegate_testkit::wait_until("all threads to stop", Duration::from_secs(10), || {
+            std::fs::read_dir(&tasks).unwrap().map(Result::unwrap).all(is_stopped)
+        });
+    }
+
     pub(crate) fn exit_code(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
