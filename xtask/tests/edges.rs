@@ -120,6 +120,59 @@ fn nobody_speaks_of_what_belongs_to_another_crate() {
     }
 }
 
+/// Folders of a crate, which modules of the crate they may use, and what of the engine.
+const FOLDERS: &[(&str, &[&str], &[&str])] =
+    &[("server/src/net", &["net", "files"], &["tidegate::text"])];
+
+#[test]
+fn a_folder_uses_only_the_folders_below_it() {
+    for (folder, modules, engine) in FOLDERS {
+        let root = format!("{}/../crates/{folder}", env!("CARGO_MANIFEST_DIR"));
+        for path in sources(Path::new(&root)) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            for line in lines {
+                let used = line.split("crate::").skip(1);
+                let is_below = |used: &str| modules.iter().any(|module| starts(used, module));
+                assert!({ used }.all(is_below), "{}: {line}", path.display());
+                let mut used = line.match_indices("tidegate::").map(|(at, _)| &line[at..]);
+                let is_known = |used: &str| engine.iter().any(|module| starts(used, module));
+                assert!(used.all(is_known), "{}: {line}", path.display());
+            }
+        }
+    }
+}
+
+/// Whether a path begins with a module.
+fn starts(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+}
+
+/// The files of one request must be few enough to be read in one go.
+#[test]
+fn a_request_is_read_in_a_few_files_that_exist() {
+    let (_, section) = ARCHITECTURE.split_once("\n### The files of a request\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let requests: Vec<_> = section.split("\n- **").skip(1).collect();
+    assert_eq!(requests.len(), 4, "{section}");
+    for request in requests {
+        // A name in braces stands for several files: `a/{b,c}.rs`.
+        let names = request.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs"));
+        let files: Vec<_> = names.flat_map(expanded).collect();
+        for file in &files {
+            let path = format!("{}/../crates/{file}", env!("CARGO_MANIFEST_DIR"));
+            assert!(Path::new(&path).is_file(), "{file}");
+        }
+        assert!(files.len() <= 25, "{} files: {request}", files.len());
+    }
+}
+
+fn expanded(name: &str) -> Vec<String> {
+    let Some((start, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
+    let (names, end) = rest.split_once('}').unwrap();
+    names.split(',').map(|name| format!("{start}{name}{end}")).collect()
+}
+
 /// All Rust files of a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

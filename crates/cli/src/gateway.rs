@@ -5,12 +5,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use tidegate::config::PolicySource;
 use tidegate::{Plan, Store};
+use tidegate_gateway::Gateway;
 use tidegate_gateway::config::{GatewayPlan, GatewaySection, SECTIONS};
-use tidegate_gateway::{Gateway, serve};
-use tidegate_server::{
-    App, BoundAddress, Listener, ListenerConfig, ListenerTls, Server, ShutdownSignal,
-    TransportExtension, WorkerTask,
-};
+use tidegate_server::{App, BoundAddress, ListenerTls, Server};
 
 use crate::serve::size::bytes_within;
 
@@ -85,7 +82,7 @@ impl PreparedGateway {
 
     /// Makes the gateway follow reloads of the plan and of the files that it names.
     pub(crate) fn follow_reloads<S: Store>(&self, app: &App<S>) {
-        app.add_follower(&self.gateway);
+        app.add_extension(&self.gateway);
     }
 
     /// Opens the gateway's listeners and returns their addresses.
@@ -96,27 +93,11 @@ impl PreparedGateway {
     ) -> anyhow::Result<Vec<BoundAddress>> {
         let mut bound = Vec::with_capacity(self.addresses.len());
         for address in &self.addresses {
-            let extension = Arc::new(GatewayExtension(Arc::clone(&self.gateway)));
-            let opened = server.open_extension(extension, &address.parse()?, tls.cloned());
+            let gateway = Arc::clone(&self.gateway);
+            let opened = server.open_extension(gateway, &address.parse()?, tls.cloned());
             bound.push(opened.context("--gateway")?);
         }
         Ok(bound)
-    }
-}
-
-/// Makes the gateway a transport of the server. Each of its listeners has one.
-#[derive(Debug)]
-struct GatewayExtension(Arc<Gateway>);
-
-impl<S: Store + 'static> TransportExtension<S> for GatewayExtension {
-    fn serve(
-        &self,
-        listener: Listener,
-        app: Arc<App<S>>,
-        config: ListenerConfig,
-        shutdown: ShutdownSignal,
-    ) -> WorkerTask {
-        Box::pin(serve(listener, app, Arc::clone(&self.0), config, shutdown))
     }
 }
 

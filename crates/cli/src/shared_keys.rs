@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tidegate::config::KeyTemplate;
 use tidegate::{KeyFormat, KeyFormatError, Plan, RedisConfig, RedisStore};
-use tidegate_server::PlanFollower;
+use tidegate_server::AppExtension;
 
 /// The key templates of the policies.
 pub(crate) fn key_templates(plan: &Plan) -> BTreeSet<&str> {
@@ -33,7 +33,7 @@ impl SharedKeyCheck {
 }
 
 /// Refuses to reload a file whose keys do not fit.
-impl PlanFollower for SharedKeyCheck {
+impl AppExtension for SharedKeyCheck {
     fn prepare(&self, plan: &Plan) -> Result<(), String> {
         self.check(plan).map_err(|error| error.to_string())
     }

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tidegate_server::StallTimer;
+use tidegate_server::connection::ActiveRequest;
 
 use crate::access_log::AccessLogRecord;
-use crate::buffers::{AnswerBuffer, AnswerChunk};
-use crate::connection::ActiveRequest;
-use crate::upstream::{StallTimer, UpstreamFailure, UpstreamHttp1Body, UpstreamSlot};
+use crate::buffers::{AnswerBuffer, AnswerChunk, Http2Buffers};
+use crate::upstream::{UpstreamFailure, UpstreamHttp1Body, UpstreamSlot};
 
 /// A response body on its way to a client, with everything that lasts until its end.
 #[derive(Debug)]
@@ -65,9 +66,13 @@ impl GatewayBody {
         Self { record, ..self }
     }
 
-    /// Keeps the connection busy until the body has ended.
-    pub(crate) fn with_active_request(self, active: ActiveRequest) -> Self {
-        let buffer = active.buffers().map(AnswerBuffer::new);
+    /// Keeps the connection busy until the body has ended. `buffers` are those of an HTTP/2 connection.
+    pub(crate) fn with_active_request(
+        self,
+        active: ActiveRequest,
+        buffers: Option<&Arc<Http2Buffers>>,
+    ) -> Self {
+        let buffer = buffers.map(|buffers| AnswerBuffer::new(Arc::clone(buffers)));
         Self { _active: Some(active), buffer, ..self }
     }
 

@@ -108,7 +108,7 @@ impl Http2Buffers {
     pub(crate) fn reserve_upload(self: &Arc<Self>) -> Option<UploadReservation> {
         let mut uploads = self.uploads.lock();
         if uploads.0 == 0 {
-            uploads.1 = Some(self.budget.reserve(UPLOAD_WINDOW as usize)?);
+            uploads.1 = Some(self.budget.reserve(UPLOAD_WINDOW)?);
         }
         uploads.0 += 1;
         Some(UploadReservation(Arc::clone(self)))
@@ -233,7 +233,7 @@ impl Buf for AnswerChunk {
 /// Unsent bytes on one connection. Beyond that, each response has one chunk at a time.
 const MOST_WAITING: usize = 1 << 20;
 /// Bytes of request bodies that a client can send on one connection before a service reads them.
-pub(crate) const UPLOAD_WINDOW: u32 = 256 << 10;
+pub(crate) const UPLOAD_WINDOW: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -8,12 +8,13 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tidegate::{Plan, WaitQueues};
 use tidegate_server::log::{self, LogLevel};
-use tidegate_server::{NamedFiles, PlanFollower};
+use tidegate_server::{AppExtension, MetricFamily, NamedFiles};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::buffers::BufferBudget;
 use crate::config::{GatewayPlan, GatewaySection};
+use crate::metrics;
 use crate::runtime::GatewayRuntime;
 use crate::services::{GatewayError, GatewayServices};
 use crate::upstream::health;
@@ -135,7 +136,7 @@ impl Gateway {
     }
 
     /// The services prepared for this plan, or the current ones if the plan does not change them. Files
-    /// are read here only for a plan that was not announced by [`prepare`](PlanFollower::prepare).
+    /// are read here only for a plan that was not announced by [`prepare`](AppExtension::prepare).
     fn services(
         &self,
         plan: &Plan,
@@ -176,7 +177,7 @@ impl Gateway {
 
 /// A plan takes effect only together with the files that it names. Otherwise its policies would apply to
 /// other listeners but not here, or here without the tokens that identify callers.
-impl PlanFollower for Gateway {
+impl AppExtension for Gateway {
     fn prepare(&self, plan: &Plan) -> Result<(), String> {
         let before = Arc::clone(&self.current.load().services);
         let mut files = NamedFiles::default();
@@ -221,6 +222,10 @@ impl PlanFollower for Gateway {
         self.ready.lock().iter().for_each(|it| files.extend(&it.files));
         files.extend(&self.missed.lock());
         files
+    }
+
+    fn metric_families(&self, plan: &Arc<Plan>) -> Vec<MetricFamily> {
+        metrics::families(self, plan)
     }
 }
 

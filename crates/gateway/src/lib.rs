@@ -14,7 +14,6 @@ mod attributes;
 mod body;
 mod buffers;
 pub mod config;
-mod connection;
 mod detachable_work;
 mod early_denial;
 mod forward;

@@ -4,8 +4,8 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate::{Plan, Store};
 use tidegate_http::{
-    PROBLEM_JSON, RateLimitAnswer, RequestFault, denial, describe, describe_legacy, grpc_message,
-    is_grpc_type, json,
+    PROBLEM_JSON, RateLimitAnswer, RequestFault, denial, describe, describe_legacy, grpc_denial,
+    json,
 };
 use tidegate_server::{App, ListenerKind, RefusalReason};
 use tidegate_wire::{ProblemDetails, RefusalMembers};
@@ -146,30 +146,15 @@ pub(crate) fn describe_if_configured(
     }
 }
 
-/// The response to a denied gRPC call: gRPC has its own status, which here is part of the head.
+/// The response to a denied gRPC call. `kind` is its content type.
 pub(crate) fn denied_grpc_response(
     plan: &Plan,
     answer: &RateLimitAnswer<'_, '_>,
+    kind: Option<&HeaderValue>,
 ) -> Response<GatewayBody> {
-    let mut response = Response::new(GatewayBody::empty());
+    let mut response = grpc_denial(answer.decision(), kind).map(GatewayBody::whole);
     let headers = response.headers_mut();
     describe(answer, headers);
     describe_if_configured(plan, answer, headers);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert("grpc-status", HeaderValue::from_static(RESOURCE_EXHAUSTED));
-    let policy = answer.policy().unwrap_or_default();
-    headers.insert("grpc-message", grpc_message(&format!("policy {policy}")));
-    if let Some(wait) = answer.decision().retry_span() {
-        headers.insert("grpc-retry-pushback-ms", wait.as_millis_ceil().into());
-    }
     response
 }
-
-/// Whether a request is a gRPC call.
-pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    kind.is_some_and(is_grpc_type)
-}
-
-/// A status code of gRPC.
-const RESOURCE_EXHAUSTED: &str = "8";

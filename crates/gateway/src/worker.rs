@@ -3,13 +3,22 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use tidegate::Store;
-use tidegate_server::{App, Listener, ListenerConfig, accept};
+use tidegate_server::connection::{
+    self, ActiveRequest, Http2Bounds, HttpBounds, HttpProgress, HttpTenant,
+};
+use tidegate_server::{
+    App, ClientStream, Listener, ListenerConfig, ListenerKind, ShutdownSignal, TransportExtension,
+    WorkerTask, accept,
+};
 use tokio::time::interval;
 
-use crate::connection::{self, GatewayPeer};
+use crate::body::GatewayBody;
+use crate::buffers::UPLOAD_WINDOW;
 use crate::gateway::{Gateway, POOL_SWEEP_INTERVAL};
-use crate::metrics::ServiceMetrics;
+use crate::session::GatewaySession;
 use crate::upstream::UpstreamPool;
 
 /// The state that the client connections of one worker share. Workers do not share connections to
@@ -18,7 +27,7 @@ use crate::upstream::UpstreamPool;
 pub(crate) struct GatewayWorker<S> {
     pub(crate) app: Arc<App<S>>,
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) config: Arc<ListenerConfig>,
+    pub(crate) bounds: HttpBounds,
     pub(crate) pool: Arc<UpstreamPool>,
 }
 
@@ -34,12 +43,10 @@ pub async fn serve<S: Store + 'static>(
     config: ListenerConfig,
     shutdown: impl Future<Output = ()>,
 ) {
-    let config = Arc::new(config);
-    let pool = Arc::new(UpstreamPool::default());
-    app.add_metric_source(Arc::new(ServiceMetrics::of(&gateway)));
+    let (bounds, pool) = (http_bounds(&config), Arc::new(UpstreamPool::default()));
     gateway.ensure_health_checks();
-    app.add_follower(&gateway);
-    let worker = Arc::new(GatewayWorker { app, gateway, config: Arc::clone(&config), pool });
+    app.add_extension(&gateway);
+    let worker = Arc::new(GatewayWorker { app, gateway, bounds, pool });
     let swept = Arc::clone(&worker.pool);
     let sweeping = async move {
         let mut ticks = interval(POOL_SWEEP_INTERVAL);
@@ -49,12 +56,80 @@ pub async fn serve<S: Store + 'static>(
         }
     };
     let serving = accept::run(listener, &config, shutdown, |stream, seat| {
-        let ip = stream.peer().address.map(|ip| ip.to_canonical());
-        let peer = GatewayPeer { ip, is_secure: stream.is_secure() };
-        connection::serve(stream, peer, Arc::clone(&worker), seat)
+        connection::serve(stream, seat, Arc::clone(&worker))
     });
     tokio::select! {
         () = serving => {}
         () = sweeping => {}
     }
 }
+
+impl<S: Store + 'static> TransportExtension<S> for Gateway {
+    fn serve(
+        self: Arc<Self>,
+        listener: Listener,
+        app: Arc<App<S>>,
+        config: ListenerConfig,
+        shutdown: ShutdownSignal,
+    ) -> WorkerTask {
+        Box::pin(serve(listener, app, self, config, shutdown))
+    }
+}
+
+impl<S: Store + 'static> HttpTenant for GatewayWorker<S> {
+    type Session = GatewaySession<S>;
+    type Body = GatewayBody;
+
+    fn bounds(&self) -> &HttpBounds {
+        &self.bounds
+    }
+
+    fn open_session(
+        self: &Arc<Self>,
+        stream: &ClientStream,
+        progress: &HttpProgress,
+    ) -> Arc<GatewaySession<S>> {
+        Arc::new(GatewaySession::new(Arc::clone(self), stream, progress.clone()))
+    }
+
+    fn answer(
+        session: Arc<GatewaySession<S>>,
+        request: Request<Incoming>,
+        active: ActiveRequest,
+    ) -> impl Future<Output = Response<GatewayBody>> + Send {
+        GatewaySession::answer(session, request, active)
+    }
+
+    fn count_unreadable(&self, error: &hyper::Error) {
+        self.app.count_unreadable(ListenerKind::Gateway, error);
+    }
+
+    async fn run_switched(session: &GatewaySession<S>) {
+        if let Some(tunnel) = session.take_tunnel() {
+            tunnel.run().await;
+        }
+    }
+}
+
+fn http_bounds(config: &ListenerConfig) -> HttpBounds {
+    let bounds = HttpBounds::new(config);
+    HttpBounds {
+        max_buffered: BUFFER,
+        is_proxy: true,
+        http2: Http2Bounds {
+            max_streams: MAX_STREAMS,
+            stream_window: STREAM_WINDOW,
+            // `buffers` reserves this much for the request bodies of a connection.
+            connection_window: UPLOAD_WINDOW,
+            max_errors: MAX_ERRORS,
+            ping_every: config.idle_timeout,
+            ..bounds.http2
+        },
+        ..bounds
+    }
+}
+
+const BUFFER: usize = 64 << 10;
+const MAX_STREAMS: u32 = 200;
+const STREAM_WINDOW: usize = 128 << 10;
+const MAX_ERRORS: usize = 1_024;

@@ -50,6 +50,36 @@ async fn slow_and_silent_clients_are_cut_off() {
     assert!(idle.is_closed().await);
 }
 
+#[tokio::test]
+async fn a_request_that_is_on_its_way_when_the_gateway_stops_is_answered() {
+    let echo = Echo::start().await;
+    let mut front = Front::to(echo.address).await;
+    let (mut resting, mut idle) = (front.connect().await, front.connect().await);
+    assert_eq!(resting.get("/").await.status, 200);
+    assert!(resting.is_silent().await);
+    assert_eq!(idle.get("/").await.status, 200);
+    front.stop();
+    for client in [&mut resting, &mut idle] {
+        let reply = client.get("/").await;
+        assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+        assert!(client.is_closed().await);
+    }
+    front.stopped().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_counted() {
+    let echo = Echo::start().await;
+    let front = Front::to(echo.address).await;
+    let mut client = front.connect().await;
+    client.send("\0\0\0\r\n\r\n").await;
+    assert_eq!(client.reply().await.status, 400);
+    assert!(client.is_closed().await);
+    let page = front.app.metrics_page().await;
+    let count = "tidegate_refused_total{listener=\"gateway\",reason=\"malformed\"} 1";
+    assert!(page.contains(count), "{page}");
+}
+
 /// A gateway with this many seats, and without timeouts.
 async fn front(echo: &Echo, max_connections: usize) -> Front {
     let long = Duration::from_secs(600);
@@ -111,6 +141,23 @@ async fn when_all_seats_are_busy_a_newcomer_waits() {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// `GET /`
 const GET: &[u8] = b"\0\0\x09\x01\x05\0\0\0\x01\x82\x86\x84\x01\x04test";
+
+/// `POST /echo`, without its body.
+const POST: &[u8] = b"\0\0\x0f\x01\x04\0\0\0\x01\x83\x86\x04\x05/echo\x01\x04test";
+
+#[tokio::test]
+async fn a_partial_http2_head_is_cut_off_while_another_request_is_answered() {
+    let echo = Echo::start().await;
+    let config =
+        ListenerConfig { header_timeout: Duration::from_secs(1), ..ListenerConfig::default() };
+    let text = format!("gateway: {{ upstreams: {{ up: http://{} }} }}\n{GENEROUS}", echo.address);
+    let front = Front::with(&text, config).await;
+    let mut client = front.connect().await;
+    client.send_bytes(&[PREFACE, POST].concat()).await;
+    assert_eq!(answered(&mut client).await, 1);
+    client.send_bytes(b"\0\0\x09\x01").await;
+    soon(client.0.read_to_end(&mut Vec::new())).await.unwrap();
+}
 
 #[tokio::test]
 async fn an_evicted_http2_client_is_told_the_last_answered_stream() {

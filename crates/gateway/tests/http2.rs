@@ -214,8 +214,11 @@ async fn denied_calls_of_grpc_are_told_in_their_own_way() {
     let response = send(&mut sender, call(), vec![]).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers()["grpc-status"], "8");
-    assert_eq!(response.headers()["grpc-message"], "policy calls");
+    assert_eq!(response.headers()["content-type"], "application/grpc+proto");
+    assert_eq!(response.headers()["grpc-message"], "limit_exceeded: try again in 1m");
     assert!(response.headers().contains_key("grpc-retry-pushback-ms"));
+    assert!(response.headers().contains_key("grpc-status-details-bin"));
+    assert!(response.headers()["ratelimit"].to_str().unwrap().contains("calls"));
     assert!(response.headers().contains_key("retry-after"));
     // gRPC for browsers is another protocol, whose clients expect a status of HTTP.
     let web = || Request::post("http://a/a.B/C").header("content-type", "application/grpc-web");

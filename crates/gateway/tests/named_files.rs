@@ -45,7 +45,7 @@ fn jwt(keys: &Path) -> String {
 async fn start(scratch: &Scratch, text: &str) -> (Front, PlanReloader<MemoryStore<ManualClock>>) {
     let file = scratch.write("limits.yaml", text);
     let front = Front::start(text).await;
-    front.app.add_follower(&front.gateway);
+    front.app.add_extension(&front.gateway);
     let source = PolicySource::read(&file).unwrap().with_sections(SECTIONS);
     let reloader = PlanReloader::new(Arc::clone(&front.app), &file, &source);
     (front, reloader)

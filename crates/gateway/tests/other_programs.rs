@@ -231,7 +231,7 @@ try:
     raise SystemExit("past the limit")
 except grpc.RpcError as error:
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
-    assert "calls" in error.details(), error
+    assert "try again in" in error.details(), error
 "#;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -94,7 +94,7 @@ async fn a_plan_takes_effect_when_the_file_that_it_misses_comes() {
     let source = PolicySource::read(&file).unwrap().with_sections(SECTIONS);
     let front = Front::start(source.text()).await;
     assert_eq!(limit(&front).await, "2");
-    front.app.add_follower(&front.gateway);
+    front.app.add_extension(&front.gateway);
     let mut reloader = PlanReloader::new(Arc::clone(&front.app), &file, &source);
     std::fs::write(&file, with(echo.address, &jwt(&keys), NINE)).unwrap();
     assert!(matches!(reloader.reload(), ReloadOutcome::Refused(_)));

@@ -37,7 +37,7 @@ pub use answer::{LimitReport, RateLimitAnswer};
 pub use client_ip::ClientIp;
 pub use denial::{allowed_body, answer_body, denial, denial_without_fields, json, write_denial};
 pub use fields::{RateLimitFields, describe, each_field};
-pub use grpc::{grpc_message, is_grpc_type};
+pub use grpc::{grpc_denial, grpc_message, grpc_refusal, is_grpc_call};
 pub use legacy::describe_legacy;
 pub use policy_header::CachedPolicyHeader;
 pub use request::{

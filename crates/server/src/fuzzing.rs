@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a property panics")]
 
-use crate::framing;
+use crate::net::framing;
 use crate::transport::{grpc, resp};
 
 /// HTTP/1: requests end where hyper sees them end. HTTP/2: the sizes of reads do not matter.

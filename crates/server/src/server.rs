@@ -10,10 +10,12 @@ use tidegate::Store;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::listener::ListenerSockets;
-use crate::seats::SeatPool;
-use crate::transport::{grpc, http, resp};
-use crate::worker::{WorkerRuntime, WorkerTask, WorkerThreads};
+use crate::net::listener::ListenerSockets;
+use crate::net::seats::SeatPool;
+use crate::net::worker::{WorkerRuntime, WorkerTask, WorkerThreads};
+use crate::transport::grpc::{self, GrpcOptions};
+use crate::transport::http::{self, HttpOptions};
+use crate::transport::resp::{self, RespOptions};
 use crate::{App, BoundAddress, ListenAddress, ListenError, Listener, ListenerConfig, ListenerTls};
 
 /// A server: listeners on one limiter, each of them open on every worker.
@@ -69,11 +71,45 @@ impl Transport {
     }
 }
 
+/// A transport with its options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransportOptions {
+    /// JSON over HTTP/1.1 and HTTP/2.
+    Http(HttpOptions),
+    /// Envoy's rate limit service, over gRPC.
+    Grpc(GrpcOptions),
+    /// The Redis protocol.
+    Resp(RespOptions),
+}
+
+impl TransportOptions {
+    /// The transport.
+    pub const fn transport(&self) -> Transport {
+        match self {
+            Self::Http(_) => Transport::Http,
+            Self::Grpc(_) => Transport::Grpc,
+            Self::Resp(_) => Transport::Resp,
+        }
+    }
+}
+
+/// The default options of a transport.
+impl From<Transport> for TransportOptions {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::Http => Self::Http(HttpOptions::default()),
+            Transport::Grpc => Self::Grpc(GrpcOptions::default()),
+            Transport::Resp => Self::Resp(RespOptions::default()),
+        }
+    }
+}
+
 /// A transport in another crate, such as the gateway.
 pub trait TransportExtension<S>: fmt::Debug + Send + Sync {
     /// Serves one worker's part of a listener until `shutdown` resolves and the drain after it ends.
     fn serve(
-        &self,
+        self: Arc<Self>,
         listener: Listener,
         app: Arc<App<S>>,
         config: ListenerConfig,
@@ -87,7 +123,7 @@ pub type ShutdownSignal = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The transport that serves a listener.
 #[derive(Debug)]
 enum ListenerService<S> {
-    Builtin(Transport),
+    Builtin(TransportOptions),
     Extension(Arc<dyn TransportExtension<S>>),
 }
 
@@ -111,11 +147,11 @@ impl<S: Store + 'static> Server<S> {
     /// bound address, with the port that the system picked for port 0.
     pub fn open(
         &mut self,
-        transport: Transport,
+        transport: impl Into<TransportOptions>,
         address: &ListenAddress,
         tls: Option<Arc<ListenerTls>>,
     ) -> Result<BoundAddress, ListenError> {
-        self.open_listener(ListenerService::Builtin(transport), address, tls)
+        self.open_listener(ListenerService::Builtin(transport.into()), address, tls)
     }
 
     /// The same for a transport in another crate.
@@ -187,10 +223,10 @@ impl<S: Store + 'static> Server<S> {
             let shutdown: ShutdownSignal = Box::pin(shutdown);
             serving.push(match &open.service {
                 ListenerService::Builtin(transport) => {
-                    Box::pin(serve(*transport, listener, app, config, shutdown))
+                    Box::pin(serve(transport.clone(), listener, app, config, shutdown))
                 }
                 ListenerService::Extension(extension) => {
-                    extension.serve(listener, app, config, shutdown)
+                    Arc::clone(extension).serve(listener, app, config, shutdown)
                 }
             });
         }
@@ -206,15 +242,21 @@ impl<S: Store + 'static> Server<S> {
 
 /// Serves one listener on one worker.
 async fn serve<S: Store + 'static>(
-    transport: Transport,
+    transport: TransportOptions,
     listener: Listener,
     app: Arc<App<S>>,
     config: ListenerConfig,
     shutdown: ShutdownSignal,
 ) {
     match transport {
-        Transport::Http => http::serve(listener, app, config, shutdown).await,
-        Transport::Grpc => grpc::serve(listener, app, config, shutdown).await,
-        Transport::Resp => resp::serve(listener, app, config, shutdown).await,
+        TransportOptions::Http(options) => {
+            http::serve(listener, app, config, options, shutdown).await;
+        }
+        TransportOptions::Grpc(options) => {
+            grpc::serve(listener, app, config, options, shutdown).await;
+        }
+        TransportOptions::Resp(options) => {
+            resp::serve(listener, app, config, options, shutdown).await;
+        }
     }
 }

@@ -41,6 +41,16 @@ async fn a_request_passes_until_its_limit_is_reached() {
     assert_eq!((reply.status, reply.header("ratelimit")), (200, None));
 }
 
+/// A proxy reads the status, also of a gRPC call: RESOURCE_EXHAUSTED is a 200, and would let the call pass.
+#[tokio::test]
+async fn a_denied_grpc_call_is_a_429_to_its_proxy() {
+    let (_server, mut client) = client(POLICIES).await;
+    let call = format!("{LOGIN}content-type: application/grpc\r\n");
+    assert_eq!(client.ask("POST", "/v1/authz", &call).await.status, 200);
+    let reply = client.ask("POST", "/v1/authz", &call).await;
+    assert_eq!((reply.status, reply.header("grpc-status")), (429, None));
+}
+
 #[tokio::test]
 async fn every_way_of_describing_a_request_counts_alike() {
     for (method, path, fields) in [

@@ -5,7 +5,8 @@
 mod support;
 
 use support::{Reply, Server};
-use tidegate_server::ListenerConfig;
+use tidegate::{ManualClock, MemoryStore};
+use tidegate_server::{App, HttpOptions, ListenerConfig};
 
 const BOB: &str = r#"{"policy": "demo", "key": "bob"}"#;
 
@@ -73,8 +74,9 @@ async fn attack_16_proxies_ask_with_the_fields_of_their_clients() {
 
 #[tokio::test]
 async fn names_that_an_operator_lists_are_answered() {
-    let http_hosts = vec!["tidegate.internal".to_owned()];
-    let server = Server::with(ListenerConfig { http_hosts, ..ListenerConfig::default() }).await;
+    let options = HttpOptions { hosts: vec!["tidegate.internal".to_owned()] };
+    let (config, app) = (ListenerConfig::default(), App::demo(MemoryStore::new()).unwrap());
+    let server = Server::run_with(config, options, app, ManualClock::default()).await;
     assert_eq!(post(&server, "/v1/check", "host: Tidegate.internal:8080\r\n").await.status, 200);
     assert_eq!(post(&server, "/v1/check", "host: other.internal\r\n").await.status, 403);
 }

@@ -74,8 +74,8 @@ impl Store for Broken {
 async fn a_store_that_cannot_be_asked_gives_nothing_back() {
     let clock = ManualClock::at(Timestamp::from_secs(1));
     let server = Server::run(
-        ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() },
-        App::demo(Broken).unwrap(),
+        ListenerConfig::default(),
+        App::demo(Broken).unwrap().with_rights(ClientRights::ALL),
         clock,
     )
     .await;

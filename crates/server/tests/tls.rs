@@ -14,8 +14,9 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use support::{Client, soon};
 use tidegate::MemoryStore;
+use tidegate_server::resp::{self, RespOptions};
 use tidegate_server::{
-    App, Listener, ListenerConfig, ListenerTls, TlsFiles, TlsReloadOutcome, resp, serve,
+    App, HttpOptions, Listener, ListenerConfig, ListenerTls, TlsFiles, TlsReloadOutcome, serve,
 };
 use tidegate_testkit::peer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -88,7 +89,7 @@ async fn start_with(tls: Arc<ListenerTls>, config: ListenerConfig) -> SocketAddr
     let address = socket.local_addr().unwrap();
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
     let listener = Listener::from(socket).with_tls(tls);
-    tokio::spawn(serve(listener, app, config, std::future::pending()));
+    tokio::spawn(serve(listener, app, config, HttpOptions::default(), std::future::pending()));
     address
 }
 
@@ -199,7 +200,13 @@ async fn a_redis_client_that_reads_slowly_gets_every_answer() {
     let listener = Listener::from(socket)
         .with_tls(Arc::new(ListenerTls::load(authority.issue("one")).unwrap()));
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    tokio::spawn(resp::serve(listener, app, ListenerConfig::default(), std::future::pending()));
+    tokio::spawn(resp::serve(
+        listener,
+        app,
+        ListenerConfig::default(),
+        RespOptions::default(),
+        std::future::pending(),
+    ));
 
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(8 << 10).unwrap();

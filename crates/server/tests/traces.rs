@@ -20,8 +20,10 @@ use prost::Message as _;
 use support::{Client, soon};
 use tidegate::MemoryStore;
 use tidegate::config::PolicySource;
+use tidegate_server::grpc::{self, GrpcOptions};
+use tidegate_server::resp::{self, RespOptions};
 use tidegate_server::trace::{SamplingRatio, SpanExporter, TraceCollector, Tracer};
-use tidegate_server::{App, ListenerConfig, grpc, resp, serve};
+use tidegate_server::{App, HttpOptions, ListenerConfig, serve};
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitRequest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -86,12 +88,12 @@ impl Traced {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             (listener.local_addr().unwrap(), listener)
         };
-        let never = std::future::pending::<()>;
+        let (never, config) = (std::future::pending::<()>, ListenerConfig::default);
         let ((http, a), (grpc, b), (resp, c)) = (listen().await, listen().await, listen().await);
         let (one, two, three) = (Arc::clone(&app), Arc::clone(&app), Arc::clone(&app));
-        tokio::spawn(serve(a, one, ListenerConfig::default(), never()));
-        tokio::spawn(grpc::serve(b, two, ListenerConfig::default(), never()));
-        tokio::spawn(resp::serve(c, three, ListenerConfig::default(), never()));
+        tokio::spawn(serve(a, one, config(), HttpOptions::default(), never()));
+        tokio::spawn(grpc::serve(b, two, config(), GrpcOptions::default(), never()));
+        tokio::spawn(resp::serve(c, three, config(), RespOptions::default(), never()));
         Self { app, http, grpc, resp, exporter }
     }
 

@@ -5,10 +5,10 @@ use std::fmt;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
-use tidegate_http::RequestFault;
+use tidegate_http::{RequestFault, grpc_denial, grpc_refusal};
 use tidegate_limiter::Decision;
 
-use crate::{RequestHead, grpc};
+use crate::RequestHead;
 
 /// A request that is about to be denied.
 ///
@@ -54,7 +54,7 @@ impl<'a> Denial<'a> {
     /// `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`.
     pub fn into_response(self) -> Response<Bytes> {
         if self.head.is_grpc() {
-            grpc::denial(self.decision, self.head.headers().get(CONTENT_TYPE))
+            grpc_denial(self.decision, self.head.headers().get(CONTENT_TYPE))
         } else {
             self.response
         }
@@ -64,7 +64,7 @@ impl<'a> Denial<'a> {
 /// The response to an ambiguous request: 400, or `INVALID_ARGUMENT` for a gRPC call.
 pub(crate) fn refusal(head: RequestHead<'_>, fault: &RequestFault) -> Response<Bytes> {
     if head.is_grpc() {
-        grpc::refusal(fault, head.headers().get(CONTENT_TYPE))
+        grpc_refusal(fault, head.headers().get(CONTENT_TYPE))
     } else {
         fault.refusal()
     }

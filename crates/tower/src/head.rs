@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use tidegate_http::{HttpRequest, is_grpc_type};
+use tidegate_http::{HttpRequest, is_grpc_call};
 use tidegate_limiter::config::RequestRules;
 
 /// A request without its body, for keys, costs and conditions.
@@ -112,7 +112,7 @@ impl<'a> RequestHead<'a> {
 
     /// Whether it is a gRPC call.
     pub(crate) fn is_grpc(&self) -> bool {
-        self.header("content-type").is_some_and(is_grpc_type) && self.method == Method::POST
+        is_grpc_call(self.method, self.headers)
     }
 }
 

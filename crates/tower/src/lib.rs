@@ -44,7 +44,6 @@ mod denial;
 #[cfg(feature = "axum")]
 mod extract;
 mod future;
-mod grpc;
 pub mod guide;
 mod head;
 mod key;

@@ -33,6 +33,7 @@ async fn a_call_too_many_is_resource_exhausted_with_retry_info() {
             assert!(status.message().starts_with("limit_exceeded: try again in "), "{status:?}");
             assert!(!status.message().contains("us"), "{status:?}");
             assert!(status.metadata().contains_key("retry-after"));
+            assert!(status.metadata().contains_key("grpc-retry-pushback-ms"));
             // google.rpc.Status: code 8 first, and the one detail is a RetryInfo.
             let details = status.details();
             assert_eq!(details[..2], [8, 8]);

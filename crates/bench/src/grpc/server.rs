@@ -6,7 +6,8 @@ use anyhow::{Context, bail};
 use prost_types::Duration;
 use tidegate::config::PolicySource;
 use tidegate::{MemoryStore, RedisConfig, RedisStore, Store};
-use tidegate_server::{App, ListenerConfig, grpc};
+use tidegate_server::grpc::{self, GrpcOptions};
+use tidegate_server::{App, ListenerConfig};
 use tidegate_wire::envoy::rate_limit_service_server::{RateLimitService, RateLimitServiceServer};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitRequest, RateLimitResponse, Unit,
@@ -54,7 +55,8 @@ async fn ours<S: Store + 'static>(
          rate_limit: {{ unit: {unit}, requests_per_unit: {requests} }} }}]"
     );
     let app = App::load(&PolicySource::new("bench.yaml", text)?, store).context("the policies")?;
-    grpc::serve(listener, Arc::new(app), ListenerConfig::default(), std::future::pending()).await;
+    let (config, options) = (ListenerConfig::default(), GrpcOptions::default());
+    grpc::serve(listener, Arc::new(app), config, options, std::future::pending()).await;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate::config::PolicySource;
 use tidegate::{MemoryStore, RedisConfig, RedisStore, Store};
-use tidegate_server::{App, ListenerConfig};
+use tidegate_server::{App, HttpOptions, ListenerConfig};
 use tidegate_testkit::free_port;
 use tokio::net::TcpListener;
 
@@ -50,6 +50,7 @@ pub(crate) fn serve(name: &str) -> anyhow::Result<()> {
 
 async fn ours<S: Store + 'static>(listener: TcpListener, store: S) -> anyhow::Result<()> {
     let app = Arc::new(App::load(&PolicySource::new("bench", POLICIES)?, store)?);
-    tidegate_server::serve(listener, app, ListenerConfig::default(), std::future::pending()).await;
+    let (config, options) = (ListenerConfig::default(), HttpOptions::default());
+    tidegate_server::serve(listener, app, config, options, std::future::pending()).await;
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tidegate::MemoryStore;
 use tidegate::config::PolicySource;
-use tidegate_server::{App, ListenerConfig, resp};
+use tidegate_server::resp::{self, RespOptions};
+use tidegate_server::{App, ListenerConfig};
 use tidegate_testkit::free_port;
 use tokio::net::TcpListener;
 
@@ -57,6 +58,7 @@ pub(crate) fn serve(name: &str) -> anyhow::Result<()> {
                     listener,
                     Arc::new(app),
                     ListenerConfig::default(),
+                    RespOptions::default(),
                     std::future::pending(),
                 )
                 .await;

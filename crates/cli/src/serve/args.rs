@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tidegate::Span;
-use tidegate_server::resp::Password;
+use tidegate_server::grpc::GrpcOptions;
+use tidegate_server::resp::{Password, RespOptions};
 use tidegate_server::{
-    ClientRights, ListenAddress, ListenerConfig, ListenerTls, TlsFiles, Transport,
+    ClientRights, HttpOptions, ListenAddress, ListenerConfig, ListenerTls, TlsFiles,
+    TransportOptions,
 };
 
 use super::listeners::flag;
@@ -98,16 +100,21 @@ pub(crate) struct ServeCommand {
 }
 
 impl ServeCommand {
-    /// Every listener that is not `off`, and its address.
-    pub(super) fn listeners(&self) -> anyhow::Result<Vec<(Transport, ListenAddress)>> {
+    /// Every listener that is not `off`: its transport with options, and its address.
+    pub(super) fn listeners(&self) -> anyhow::Result<Vec<(TransportOptions, ListenAddress)>> {
+        let password = secret(self.resp_password_file.as_deref(), "TIDEGATE_RESP_PASSWORD")?;
+        let http = HttpOptions { hosts: self.http_hosts.clone() };
+        let grpc = GrpcOptions { charge_each: self.charge_each };
+        let resp = RespOptions { password: password.map(Password::new) };
         let listeners = [
-            (Transport::Http, &self.http),
-            (Transport::Grpc, &self.grpc),
-            (Transport::Resp, &self.resp),
+            (TransportOptions::Http(http), &self.http),
+            (TransportOptions::Grpc(grpc), &self.grpc),
+            (TransportOptions::Resp(resp), &self.resp),
         ];
         let open = listeners.into_iter().filter(|(_, address)| *address != "off");
-        let parse = |(transport, address): (Transport, &String)| {
-            Ok((transport, address.parse().with_context(|| flag(transport))?))
+        let parse = |(options, address): (TransportOptions, &String)| {
+            let address = address.parse().with_context(|| flag(options.transport()))?;
+            Ok((options, address))
         };
         open.map(parse).collect()
     }
@@ -118,16 +125,14 @@ impl ServeCommand {
         chosen.unwrap_or_else(cores)
     }
 
-    /// The bounds and rights of every listener.
-    pub(super) fn config(&self) -> anyhow::Result<ListenerConfig> {
-        let password = secret(self.resp_password_file.as_deref(), "TIDEGATE_RESP_PASSWORD")?;
-        Ok(ListenerConfig {
-            charge_each: self.charge_each,
-            rights: self.allow,
-            http_hosts: self.http_hosts.clone(),
-            resp_password: password.map(Password::new),
-            ..self.bounds.config()
-        })
+    /// The bounds of every listener.
+    pub(super) fn config(&self) -> ListenerConfig {
+        self.bounds.config()
+    }
+
+    /// What clients may do besides checks.
+    pub(super) const fn rights(&self) -> ClientRights {
+        self.allow
     }
 
     /// The deployment's secret, if there is one.

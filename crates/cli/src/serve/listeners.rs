@@ -31,7 +31,7 @@ impl ServeCommand {
         &self,
         app: &Arc<App<S>>,
     ) -> anyhow::Result<OpenedServer<S>> {
-        let (workers, mut config) = (self.workers(), self.config()?);
+        let (workers, mut config) = (self.workers(), self.config());
         let (addresses, gateway) = (self.listeners()?, self.gateway.prepare(app.limiter().plan())?);
         gateway.iter().for_each(|gateway| gateway.follow_reloads(app));
         let needs = OpenFileNeeds {
@@ -45,8 +45,9 @@ impl ServeCommand {
         let tls = self.tls.load()?.map(Arc::new);
         let mut server = Server::new(Arc::clone(app), config.clone(), workers);
         let mut listeners = Vec::new();
-        for (transport, address) in addresses {
-            let opened = server.open(transport, &address, tls.clone());
+        for (options, address) in addresses {
+            let transport = options.transport();
+            let opened = server.open(options, &address, tls.clone());
             listeners.push((transport, opened.with_context(|| flag(transport))?));
         }
         let gateways =

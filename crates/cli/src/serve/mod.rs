@@ -100,7 +100,7 @@ impl ServeCommand {
             None => (app, None),
         };
         let app = Arc::new(app);
-        key_check.iter().for_each(|key_check| app.add_follower(key_check));
+        key_check.iter().for_each(|key_check| app.add_extension(key_check));
         let opened = self.open_listeners(&app)?;
         // Before the startup message is printed: its reader may send a signal.
         let stop = StopSignals::new().context("cannot listen for signals")?;
@@ -154,6 +154,7 @@ impl ServeCommand {
             Some(source) => App::load(source, store),
         }?;
         let app = app.expected_nodes(self.expected_nodes);
+        let app = app.with_rights(self.rights());
         Ok(if self.operate.shows_keys() { app.with_shown_keys() } else { app })
     }
 }

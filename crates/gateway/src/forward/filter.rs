@@ -5,10 +5,10 @@ use http::HeaderName;
 use http::request::Parts;
 use hyper::body::Frame;
 use tidegate::Plan;
+use tidegate_http::is_grpc_call;
 
 use super::{FieldRules, hop};
 use crate::config::{ApiKeyLocation, GatewayPlan};
-use crate::refusal::is_grpc;
 
 /// Decides which header fields of a request are forwarded.
 #[derive(Debug, Default)]
@@ -75,7 +75,8 @@ impl TrailerFilter {
     pub(crate) fn of(parts: &Parts, filter: &FieldFilter, rules: &FieldRules) -> Self {
         let is_free =
             |name: &'static str| !filter.uses(name) && !rules.drops(&HeaderName::from_static(name));
-        let is_grpc = is_grpc(&parts.headers) && GRPC.iter().all(|name| is_free(name));
+        let is_grpc =
+            is_grpc_call(&parts.method, &parts.headers) && GRPC.iter().all(|name| is_free(name));
         if is_grpc { Self::Grpc } else { Self::Dropped }
     }
 

@@ -3,25 +3,27 @@
 mod forward;
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, UPGRADE, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, UPGRADE, USER_AGENT};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tidegate::{Clock as _, Cost, Plan, Store, SystemClock};
-use tidegate_http::RateLimitAnswer;
+use tidegate_http::{RateLimitAnswer, is_grpc_call};
+use tidegate_server::ClientStream;
+use tidegate_server::connection::{ActiveRequest, HttpProgress};
 use tidegate_server::trace::{self, TraceParent, TraceSpan};
 
 use crate::access_log::{AccessLog, AccessLogRecord, AccessLogRequest};
 use crate::attributes::{RequestAttributes, RouteAttributes};
 use crate::body::GatewayBody;
-use crate::buffers::UploadReservation;
+use crate::buffers::{Http2Buffers, UploadReservation};
 use crate::config::GatewayPolicy;
-use crate::connection::{ActiveRequest, GatewayPeer, GatewayProgress, ProtocolSwitch};
 use crate::detachable_work::{DetachableWork, SentFlag};
 use crate::refusal::{self, GatewayRefusal};
 use crate::request_target::RequestTarget;
@@ -35,12 +37,15 @@ use crate::{early_denial, wait_queue};
 #[derive(Debug)]
 pub(crate) struct GatewaySession<S> {
     worker: Arc<GatewayWorker<S>>,
-    peer: GatewayPeer,
+    /// The peer's address; `None` for a Unix socket.
+    ip: Option<IpAddr>,
     /// The peer's address as text, formatted once for all requests.
     address: Option<String>,
-    progress: GatewayProgress,
-    /// Whether a request to switch protocols was granted.
-    switch: Arc<ProtocolSwitch>,
+    /// Whether the connection uses TLS.
+    is_secure: bool,
+    progress: HttpProgress,
+    /// The buffered data of the connection, if it is HTTP/2. HTTP/1 has only one bounded buffer.
+    buffers: Option<Arc<Http2Buffers>>,
     tunnel: Mutex<Option<Tunnel>>,
     clock: SystemClock,
 }
@@ -60,23 +65,27 @@ struct GatewayRequest<'r> {
 impl<S: Store + 'static> GatewaySession<S> {
     pub(crate) fn new(
         worker: Arc<GatewayWorker<S>>,
-        peer: GatewayPeer,
-        progress: GatewayProgress,
-        switch: Arc<ProtocolSwitch>,
+        stream: &ClientStream,
+        progress: HttpProgress,
     ) -> Self {
-        let address = peer.ip.map(|ip| ip.to_string());
-        let (tunnel, clock) = (Mutex::new(None), SystemClock::new());
-        Self { worker, peer, address, progress, switch, tunnel, clock }
+        let ip = stream.peer().address.map(|ip| ip.to_canonical());
+        let budget = &worker.gateway.budget;
+        let buffers = progress.is_http2().then(|| Arc::new(Http2Buffers::new(Arc::clone(budget))));
+        Self {
+            worker,
+            ip,
+            address: ip.map(|ip| ip.to_string()),
+            is_secure: stream.is_secure(),
+            progress,
+            buffers,
+            tunnel: Mutex::new(None),
+            clock: SystemClock::new(),
+        }
     }
 
     /// The tunnel that the connection has become, if it was upgraded.
     pub(crate) fn take_tunnel(&self) -> Option<Tunnel> {
         self.tunnel.lock().take()
-    }
-
-    /// Counts a request as active.
-    pub(crate) fn begin(&self) -> ActiveRequest {
-        self.progress.begin()
     }
 
     /// Answers a request. Every failure becomes a response.
@@ -92,7 +101,7 @@ impl<S: Store + 'static> GatewaySession<S> {
         let may_switch = request.version() == Version::HTTP_11
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
-        let response = if runtime.has_after_costs {
+        let mut response = if runtime.has_after_costs {
             let sent_flag = Arc::new(SentFlag::default());
             let (working, working_flag) = (Arc::clone(&session), Arc::clone(&sent_flag));
             let work = async move {
@@ -103,9 +112,10 @@ impl<S: Store + 'static> GatewaySession<S> {
             session.answer_and_record(&runtime, request, may_switch, &SentFlag::default()).await
         };
         if may_switch {
-            session.switch.set_switched(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+            session.progress.set_switched(response.status() == StatusCode::SWITCHING_PROTOCOLS);
         }
-        response.map(|body| body.with_active_request(active))
+        active.announce_close(&mut response);
+        response.map(|body| body.with_active_request(active, session.buffers.as_ref()))
     }
 
     /// The part of the work that can outlive the client's connection.
@@ -140,7 +150,7 @@ impl<S: Store + 'static> GatewaySession<S> {
     ) -> Option<Box<TraceSpan>> {
         let tracer = self.worker.app.tracer()?;
         let caller = TraceParent::of(request.headers());
-        match runtime.trust.trusts_peer(self.peer.ip) {
+        match runtime.trust.trusts_peer(self.ip) {
             true => tracer.begin("gateway", caller),
             false => tracer.begin_untrusted("gateway", caller),
         }
@@ -192,7 +202,7 @@ impl<S: Store + 'static> GatewaySession<S> {
         if !runtime.trust.trusts_anybody() {
             return self.address.as_deref().map(Cow::Borrowed);
         }
-        let ip = runtime.trust.of(self.peer.ip, &parts.headers);
+        let ip = runtime.trust.of(self.ip, &parts.headers);
         ip.map(|ip| Cow::Owned(ip.to_string()))
     }
 
@@ -280,7 +290,7 @@ impl<S: Store + 'static> GatewaySession<S> {
     /// Reserves memory for a request's body, if it has one and the connection is HTTP/2. `None` if the
     /// budget is used up.
     fn reserve_upload(&self, has_body: bool) -> Option<Option<UploadReservation>> {
-        let Some(buffers) = self.progress.buffers() else { return Some(None) };
+        let Some(buffers) = &self.buffers else { return Some(None) };
         if buffers.budget().is_used_up() {
             buffers.budget().count_refusal();
             return None;
@@ -293,8 +303,9 @@ fn answer_denied(
     request: &GatewayRequest<'_>,
     answer: &RateLimitAnswer<'_, '_>,
 ) -> Response<GatewayBody> {
-    if refusal::is_grpc(&request.parts.headers) {
-        return refusal::denied_grpc_response(request.plan, answer);
+    let Parts { method, headers, .. } = request.parts;
+    if is_grpc_call(method, headers) {
+        return refusal::denied_grpc_response(request.plan, answer, headers.get(CONTENT_TYPE));
     }
     let policy = answer.policy().and_then(|name| request.plan.policy(name));
     refusal::denied_response(request.plan, answer, policy.and_then(GatewayPolicy::denied_of))

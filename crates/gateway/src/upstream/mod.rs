@@ -12,7 +12,6 @@ mod h2;
 pub(crate) mod health;
 mod pool;
 mod request;
-mod stall_timer;
 mod stream;
 mod tls;
 mod upload;
@@ -28,7 +27,6 @@ pub(crate) use h1::fuzz;
 pub(crate) use h1::{ForwardFraming, UpstreamHttp1Body, UpstreamLink, parse_digits};
 pub(crate) use pool::UpstreamPool;
 pub(crate) use request::{UpstreamRequest, UpstreamResponse};
-pub(crate) use stall_timer::StallTimer;
 pub(crate) use tls::UpstreamTlsError;
 
 /// A request that is under way to an address; it ends on drop.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tidegate::config::PolicySource;
-use tidegate_server::{App, ListenerConfig, serve};
+use tidegate_server::{App, HttpOptions, ListenerConfig, serve};
 use tidegate_testkit::{Daemon, free_port, peer};
 use tokio::net::TcpListener;
 
@@ -107,7 +107,8 @@ async fn authz(ledger: Arc<Ledger>) -> (Arc<App<Arc<Ledger>>>, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let serving = Arc::clone(&app);
-    tokio::spawn(serve(listener, serving, ListenerConfig::default(), std::future::pending()));
+    let (config, options) = (ListenerConfig::default(), HttpOptions::default());
+    tokio::spawn(serve(listener, serving, config, options, std::future::pending()));
     (app, port)
 }
 

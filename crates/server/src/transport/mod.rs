@@ -1,8 +1,8 @@
 //! The transports. Each one serves a listener with an [`App`](crate::App) until a shutdown future resolves.
 
+pub mod admin;
 pub(crate) mod grpc;
 pub(crate) mod http;
-mod partial_head;
 pub(crate) mod resp;
 
 use tidegate::text;

@@ -4,10 +4,11 @@ use std::future::pending;
 use std::time::Duration;
 
 use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_server::grpc::GrpcOptions;
 use tidegate_server::{ClientRights, ListenerConfig};
 use tidegate_wire::envoy::RateLimitOverride;
 
-use super::support::{METHOD, Server, brief, entry, framed, header, post, refund, request};
+use super::support::{METHOD, Server, brief, entry, framed, header, load, post, refund, request};
 
 const MODES: &str = "
 policies:
@@ -46,8 +47,8 @@ impl Store for Broken {
 
 #[tokio::test]
 async fn each_policy_says_what_happens() {
-    let config = ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() };
-    let server = Server::on(Broken { hangs: false }, MODES, config).await;
+    let app = load(MODES, Broken { hangs: false }).with_rights(ClientRights::ALL);
+    let server = Server::run(app, ListenerConfig::default(), GrpcOptions::default()).await;
     let closed = server.ask(&request([entry("a", "x")])).await;
     assert_eq!(brief(&closed), (false, vec![(false, 0)]));
     assert_eq!(header(&closed, "retry-after"), Some("1"));

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidegate_server::{ClientRights, ListenerConfig};
+use tidegate_server::ListenerConfig;
+use tidegate_server::grpc::GrpcOptions;
 use tidegate_wire::envoy::{Code, RateLimitDescriptor};
 
 use super::support::{Server, brief, entry, header, hits, refund, request, soon};
@@ -23,15 +24,7 @@ fn path() -> RateLimitDescriptor {
 }
 
 async fn each() -> Server {
-    Server::with(
-        FILE,
-        ListenerConfig {
-            charge_each: true,
-            rights: ClientRights::ALL,
-            ..ListenerConfig::default()
-        },
-    )
-    .await
+    Server::with_options(FILE, GrpcOptions { charge_each: true }).await
 }
 
 #[tokio::test]

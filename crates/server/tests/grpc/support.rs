@@ -12,7 +12,8 @@ use prost::Message;
 use prost_types::value::Kind;
 use tidegate::config::PolicySource;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, ClientRights, ListenerConfig, grpc};
+use tidegate_server::grpc::{self, GrpcOptions};
+use tidegate_server::{App, ClientRights, ListenerConfig};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
 };
@@ -34,16 +35,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(limits: &str) -> Self {
-        Self::with(
-            limits,
-            ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() },
-        )
-        .await
+        Self::with_options(limits, GrpcOptions::default()).await
+    }
+
+    /// With all rights.
+    pub(crate) async fn with_options(limits: &str, options: GrpcOptions) -> Self {
+        let (clock, store) = standing_still();
+        let app = load(limits, store).with_rights(ClientRights::ALL);
+        Self { clock, ..Self::run(app, ListenerConfig::default(), options).await }
     }
 
     pub(crate) async fn with(limits: &str, config: ListenerConfig) -> Self {
-        let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
-        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let (clock, store) = standing_still();
         Self { clock, ..Self::on(store, limits, config).await }
     }
 
@@ -52,8 +55,14 @@ impl Server {
         limits: &str,
         config: ListenerConfig,
     ) -> Self {
-        let source = PolicySource::new("test.yaml", limits).unwrap();
-        let app = App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"));
+        Self::run(load(limits, store), config, GrpcOptions::default()).await
+    }
+
+    pub(crate) async fn run<S: Store + 'static>(
+        app: App<S>,
+        config: ListenerConfig,
+        options: GrpcOptions,
+    ) -> Self {
         let app = Arc::new(app);
         let shown = Arc::clone(&app);
         let metrics: Metrics = Box::new(move || {
@@ -64,7 +73,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
-        let task = tokio::spawn(grpc::serve(listener, app, config, stopped));
+        let task = tokio::spawn(grpc::serve(listener, app, config, options, stopped));
         Self { address, clock: ManualClock::default(), metrics, stop: Some(stop), task }
     }
 
@@ -93,6 +102,16 @@ impl Server {
     pub(crate) async fn stopped(self) {
         soon(self.task).await.unwrap();
     }
+}
+
+fn standing_still() -> (ManualClock, MemoryStore<ManualClock>) {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
+    (clock.clone(), MemoryStore::builder().clock(clock).build())
+}
+
+pub(crate) fn load<S: Store>(limits: &str, store: S) -> App<S> {
+    let source = PolicySource::new("test.yaml", limits).unwrap();
+    App::load(&source, store).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 type Metrics = Box<dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;

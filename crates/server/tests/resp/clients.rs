@@ -4,8 +4,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tidegate_server::ListenerConfig;
-use tidegate_server::resp::Password;
 use tidegate_testkit::{peer, peers, skipped};
 
 use crate::support::Server;
@@ -55,8 +53,7 @@ fn redis_cli() {
 #[test]
 fn redis_cli_with_a_password() {
     let Some(program) = peer("redis-cli") else { return };
-    let resp_password = Some(Password::new("sesame"));
-    let server = Server::with(ListenerConfig { resp_password, ..ListenerConfig::default() });
+    let server = Server::with_password("sesame");
     let port = server.address.port().to_string();
     let cli = |password: &str, arguments: &[&str]| {
         let prepare = |command: &mut Command| {

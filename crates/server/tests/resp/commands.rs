@@ -1,8 +1,6 @@
 //! The reply of each command.
 
 use tidegate::Span;
-use tidegate_server::ListenerConfig;
-use tidegate_server::resp::Password;
 use tidegate_testkit::Reply;
 
 use crate::support::{Server, call, numbers};
@@ -191,8 +189,7 @@ fn people_may_type_lines() {
 
 #[test]
 fn without_the_password_nothing_is_told_or_decided() {
-    let resp_password = Some(Password::new("sesame"));
-    let server = Server::with(ListenerConfig { resp_password, ..ListenerConfig::default() });
+    let server = Server::with_password("sesame");
     let mut client = server.connect();
     let mut ask = |command: &str| call(&mut client, command).text();
     for command in ["PING", "CL.THROTTLE k 0 1 9", "RL.PEEK demo x", "INFO", "COMMAND", "ECHO x"] {

@@ -1,13 +1,11 @@
 //! Password guessing, and commands that clients have no right to.
 
 use tidegate_server::ListenerConfig;
-use tidegate_server::resp::Password;
 
 use crate::support::{Server, call};
 
 fn guarded() -> Server {
-    let resp_password = Some(Password::new("open sesame, please"));
-    Server::with(ListenerConfig { resp_password, ..ListenerConfig::default() })
+    Server::with_password("open sesame, please")
 }
 
 #[test]
@@ -61,7 +59,7 @@ fn attack_16_nobody_gives_back_or_resets_without_the_right_to() {
         assert_eq!(server.call(command).text(), expected);
     }
     let rights = "reset".parse().unwrap();
-    let server = Server::with(ListenerConfig { rights, ..ListenerConfig::default() });
+    let server = Server::allowing(rights);
     assert_eq!(server.call("RL.RESET demo alice").text(), "OK");
     assert!(server.call("RL.REFUND demo alice 1").text().starts_with("NOPERM "));
     assert_eq!(server.refused("forbidden"), 1);

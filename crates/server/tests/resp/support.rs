@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tidegate::config::PolicySource;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, ClientRights, ListenerConfig, resp};
+use tidegate_server::resp::{self, Password, RespOptions};
+use tidegate_server::{App, ClientRights, ListenerConfig};
 use tidegate_testkit::{Connection, Reply};
 use tokio::sync::oneshot;
 
@@ -22,6 +23,11 @@ policies:
 
 type Metrics = Arc<OnceLock<Box<dyn Fn() -> String + Send + Sync>>>;
 
+fn standing_still() -> (ManualClock, MemoryStore<ManualClock>) {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
+    (clock.clone(), MemoryStore::builder().clock(clock).build())
+}
+
 /// A server in a thread of its own, which ends with the value.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -34,20 +40,32 @@ pub(crate) struct Server {
 impl Server {
     /// On a clock that stands still, at the beginning of a minute.
     pub(crate) fn start() -> Self {
-        Self::with(ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() })
+        Self::allowing(ClientRights::ALL)
+    }
+
+    pub(crate) fn allowing(rights: ClientRights) -> Self {
+        let (clock, store) = standing_still();
+        Self::of(|| store, ListenerConfig::default(), RespOptions::default(), rights, clock)
     }
 
     pub(crate) fn with(config: ListenerConfig) -> Self {
-        let clock = ManualClock::at(Timestamp::from_secs(1_000_000_020));
-        let store = MemoryStore::builder().clock(clock.clone()).build();
-        Self::of(|| store, config, clock)
+        let (clock, store) = standing_still();
+        Self::of(|| store, config, RespOptions::default(), ClientRights::NONE, clock)
+    }
+
+    pub(crate) fn with_password(password: &str) -> Self {
+        let (clock, store) = standing_still();
+        let options = RespOptions { password: Some(Password::new(password)) };
+        Self::of(|| store, ListenerConfig::default(), options, ClientRights::NONE, clock)
     }
 
     /// With a store that is created where it is used.
     pub(crate) fn on<S: Store + 'static>(store: impl FnOnce() -> S + Send + 'static) -> Self {
         Self::of(
             store,
-            ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() },
+            ListenerConfig::default(),
+            RespOptions::default(),
+            ClientRights::ALL,
             ManualClock::at(Timestamp::ZERO),
         )
     }
@@ -55,6 +73,8 @@ impl Server {
     fn of<S: Store + 'static>(
         store: impl FnOnce() -> S + Send + 'static,
         config: ListenerConfig,
+        options: RespOptions,
+        rights: ClientRights,
         clock: ManualClock,
     ) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -70,7 +90,8 @@ impl Server {
                 let app =
                     App::load(&PolicySource::new("test", POLICIES).unwrap(), store()).unwrap();
                 let (listener, app) =
-                    (tokio::net::TcpListener::from_std(listener).unwrap(), Arc::new(app));
+                    (tokio::net::TcpListener::from_std(listener).unwrap(), app.with_rights(rights));
+                let app = Arc::new(app);
                 let page = Arc::clone(&app);
                 let _ = shown.set(Box::new(move || {
                     tokio::runtime::Builder::new_current_thread()
@@ -78,7 +99,8 @@ impl Server {
                         .unwrap()
                         .block_on(page.metrics_page())
                 }));
-                resp::serve(listener, app, config, async { drop(stopped.await) }).await;
+                let stopped = async { drop(stopped.await) };
+                resp::serve(listener, app, config, options, stopped).await;
             });
         });
         Self { address, clock, metrics, stop: Some(stop), thread: Some(thread) }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate::config::PolicySource;
 use tidegate::{ManualClock, MemoryStore, Store, Timestamp};
-use tidegate_server::{App, ClientRights, ListenerConfig, serve};
+use tidegate_server::{App, ClientRights, HttpOptions, ListenerConfig, serve};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -28,7 +28,9 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        Self::with(ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() }).await
+        let (clock, store) = standing_still();
+        let app = App::demo(store).unwrap().with_rights(ClientRights::ALL);
+        Self::run(ListenerConfig::default(), app, clock).await
     }
 
     pub(crate) async fn with(config: ListenerConfig) -> Self {
@@ -40,13 +42,8 @@ impl Server {
     pub(crate) async fn of(policies: &str) -> Self {
         let (clock, store) = standing_still();
         let source = PolicySource::new("limits.yaml", policies).unwrap();
-        let app = App::load(&source, store).unwrap();
-        Self::run(
-            ListenerConfig { rights: ClientRights::ALL, ..ListenerConfig::default() },
-            app,
-            clock,
-        )
-        .await
+        let app = App::load(&source, store).unwrap().with_rights(ClientRights::ALL);
+        Self::run(ListenerConfig::default(), app, clock).await
     }
 
     /// With any store.
@@ -55,11 +52,21 @@ impl Server {
         app: App<S>,
         clock: ManualClock,
     ) -> Self {
+        Self::run_with(config, HttpOptions::default(), app, clock).await
+    }
+
+    pub(crate) async fn run_with<S: Store + 'static>(
+        config: ListenerConfig,
+        options: HttpOptions,
+        app: App<S>,
+        clock: ManualClock,
+    ) -> Self {
         let app = Arc::new(app);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve(listener, app, config, async { drop(stopped.await) }));
+        let stopped = async { drop(stopped.await) };
+        let task = tokio::spawn(serve(listener, app, config, options, stopped));
         Self { address, clock, stop: Some(stop), task }
     }
 

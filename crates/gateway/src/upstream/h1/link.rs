@@ -5,9 +5,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::BytesMut;
+use tidegate_server::StallTimer;
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, ReadBuf};
 
-use crate::upstream::stall_timer::StallTimer;
 use crate::upstream::stream::UpstreamStream;
 
 /// A connection to a service, with the bytes that were read but not parsed yet.

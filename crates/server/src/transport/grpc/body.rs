@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 
-use super::activity::GrpcCallGuard;
+use crate::net::connection::ActiveRequest;
 
 /// The body of a response, in one of its states.
 pub(super) enum GrpcBody {
@@ -18,7 +18,7 @@ pub(super) enum GrpcBody {
     /// The trailers with the status, which is success: a failed call has no message.
     Trailers,
     /// A body from tonic. Its guard keeps the connection in use until the stream ends.
-    Stream { body: tonic::body::Body, _call: GrpcCallGuard },
+    Stream { body: tonic::body::Body, _active: ActiveRequest },
 }
 
 impl http_body::Body for GrpcBody {

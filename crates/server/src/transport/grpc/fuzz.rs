@@ -15,8 +15,8 @@ use tidegate_wire::envoy::{RateLimitRequest, RateLimitResponse};
 use tokio::runtime::Runtime;
 
 use super::refusal::GrpcRefusal;
-use super::{message, should_rate_limit};
-use crate::{App, ListenerConfig};
+use super::{GrpcOptions, message, should_rate_limit};
+use crate::App;
 
 const FILE: &str = "
 domain: edge
@@ -46,8 +46,7 @@ fn read(frame: Bytes) {
         static SERVER: (Runtime, App<MemoryStore>) = server();
     }
     SERVER.with(|(runtime, app)| {
-        match runtime.block_on(should_rate_limit::answer(app, &ListenerConfig::default(), &request))
-        {
+        match runtime.block_on(should_rate_limit::answer(app, GrpcOptions::default(), &request)) {
             Err(refusal) => check(&refusal),
             Ok(response) => {
                 assert_eq!(response.statuses.len(), request.descriptors.len());

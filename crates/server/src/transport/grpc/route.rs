@@ -3,19 +3,18 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, Request};
+use http::{HeaderMap, Request};
 use hyper::body::Incoming;
 use tidegate::Store;
-use tidegate_http::is_grpc_type;
+use tidegate_http::is_grpc_call;
 use tokio::time::timeout;
 
-use super::activity::GrpcCallGuard;
 use super::body::GrpcBody;
 use super::refusal::GrpcRefusal;
 use super::{GrpcListenerContext, GrpcResponse, message, should_rate_limit};
-use crate::log::LogLevel;
-use crate::trace::within;
+use crate::net::connection::ActiveRequest;
+use crate::service::log::LogLevel;
+use crate::service::trace::within;
 use crate::transport::brief;
 use crate::{ListenerKind, RefusalReason};
 
@@ -23,9 +22,9 @@ use crate::{ListenerKind, RefusalReason};
 pub(super) async fn answer<S: Store>(
     context: &GrpcListenerContext<S>,
     request: Request<Incoming>,
-    call: GrpcCallGuard,
+    active: ActiveRequest,
 ) -> GrpcResponse {
-    if !is_grpc(&request) {
+    if !is_grpc_call(request.method(), request.headers()) {
         context.app.count_refusal(ListenerKind::Grpc, RefusalReason::Malformed);
         return GrpcRefusal::not_grpc();
     }
@@ -33,7 +32,7 @@ pub(super) async fn answer<S: Store>(
         SHOULD_RATE_LIMIT => answer_traced(context, request).await,
         path => match context.tonic_services.find(path) {
             Some(service) => {
-                service(request).await.map(|body| GrpcBody::Stream { body, _call: call })
+                service(request).await.map(|body| GrpcBody::Stream { body, _active: active })
             }
             None => {
                 let refusal = GrpcRefusal::unimplemented(format!("no method {:?}", brief(path)));
@@ -85,18 +84,13 @@ async fn answer_in_time<S: Store>(
     // Boxed, because hyper moves the future of a call several times.
     let answering = Box::pin(async {
         let (request, _permit) = message::read(&mut body, &context.bounds).await?;
-        should_rate_limit::answer(&context.app, &context.config, &request).await
+        should_rate_limit::answer(&context.app, context.options, &request).await
     });
     let response = timeout(most, answering).await.unwrap_or_else(|_| {
         let message = format!("no decision within {most:?}");
         Err(GrpcRefusal::over_limit(RefusalReason::Timeout, message))
     })?;
     Ok(message::respond(&response))
-}
-
-fn is_grpc(request: &Request<Incoming>) -> bool {
-    let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    request.method() == Method::POST && kind.is_some_and(is_grpc_type)
 }
 
 /// At most eight digits and a unit, as gRPC specifies. Anything else is ignored.

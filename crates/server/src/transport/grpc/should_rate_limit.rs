@@ -9,15 +9,15 @@ use tidegate_wire::envoy::{RateLimitRequest, RateLimitResponse};
 
 use super::decision::decide;
 use super::refusal::GrpcRefusal;
-use super::{answer, request};
-use crate::{App, ClientRight, ListenerConfig, Transport};
+use super::{GrpcOptions, answer, request};
+use crate::{App, ClientRight, Transport};
 
 pub(super) async fn answer<S: Store>(
     app: &App<S>,
-    config: &ListenerConfig,
+    options: GrpcOptions,
     message: &RateLimitRequest,
 ) -> Result<RateLimitResponse, GrpcRefusal> {
-    let may_refund = config.rights.permit(Transport::Grpc, ClientRight::Refund);
+    let may_refund = app.permits(Transport::Grpc, ClientRight::Refund);
     let requests = request::read(message, may_refund)?;
     // Load the plan once: the whole response must use one plan, even if another is loaded meanwhile.
     let plan = app.limiter().plan();
@@ -39,6 +39,6 @@ pub(super) async fn answer<S: Store>(
         descriptors.push(Descriptor { entries, cost: request.cost, limit: rule.as_ref() });
     }
     let charges = plan.descriptor_charges(&message.domain, &descriptors);
-    let decision = decide(app, &charges, &requests, config.charge_each).await;
+    let decision = decide(app, &charges, &requests, options.charge_each).await;
     Ok(answer::envoy_response(&charges, &decision))
 }

@@ -14,7 +14,7 @@ use super::check::describe_if_configured;
 use super::original_request::{original_request, path_below_authz};
 use super::refusal::{HttpRefusal, with_valid_cost};
 use crate::App;
-use crate::log::{self, LogLevel};
+use crate::service::log::{self, LogLevel};
 
 /// Answers with 200, or with 429 and everything that the client needs to know, or with 400 if the request
 /// is invalid.

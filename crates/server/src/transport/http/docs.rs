@@ -11,7 +11,7 @@ use http::header::{
 use tidegate::Plan;
 
 use super::HttpResponse;
-use crate::example_request::examples;
+use crate::service::example_request::examples;
 
 /// The file at a path; `None` if the path is not part of the documentation.
 pub(super) fn answer(path: &str, plan: &Plan) -> Option<HttpResponse> {

@@ -11,7 +11,7 @@ use tidegate::{Plan, Store};
 use super::browser::{host, is_cross_site, is_trusted_host};
 use super::refusal::HttpRefusal;
 use super::{HttpListenerContext, HttpResponse, authz, batch, body, check, docs, refund, rlaas};
-use crate::trace::{TraceSpan, within};
+use crate::service::trace::{TraceSpan, within};
 use crate::{App, ClientRight, ListenerKind, RefusalReason, Transport};
 
 /// Answers any request, also an invalid one. `peer` is the client's address, if it has one.
@@ -51,7 +51,7 @@ fn browser_refusal<S>(
         return None;
     }
     let host = host(request.uri(), headers);
-    let is_trusted = |host: &str| is_trusted_host(host, &context.config.http_hosts);
+    let is_trusted = |host: &str| is_trusted_host(host, &context.options.hosts);
     if context.is_local && !host.is_none_or(is_trusted) {
         return Some(HttpRefusal::new(StatusCode::FORBIDDEN, STRANGE_HOST));
     }
@@ -96,7 +96,7 @@ async fn respond<S: Store>(
             Err(refusal) => refusal.into(),
         },
         ("/v1/refund", &Method::POST) => match body::read(request.into_body(), config).await {
-            Ok(_) if !config.rights.permit(Transport::Http, ClientRight::Refund) => {
+            Ok(_) if !app.permits(Transport::Http, ClientRight::Refund) => {
                 HttpRefusal::new(StatusCode::FORBIDDEN, NO_REFUNDS).into()
             }
             Ok(body) => refund::answer(app, &body).await,

@@ -12,8 +12,8 @@ use super::batch::{self, RespFlow};
 use super::reply::RespProtocol;
 use super::session::RespSession;
 use super::stream::{LONGEST, RespInputBuffer, RespReadOutcome, RespStream, close_gracefully};
-use crate::idle::{IdleEnd, close_idle, wait_idle};
-use crate::seats::{GRACE, QUIET, Seat};
+use crate::net::idle::{IdleEnd, close_idle, wait_idle};
+use crate::net::seats::{GRACE, QUIET, Seat};
 
 /// Answers commands until the client leaves, takes too long, or the server closes.
 ///
@@ -28,7 +28,7 @@ pub(super) async fn serve<S, IO>(
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let client = context.app.redis_clients().connect();
-    let mut session = RespSession::new(client.id(), address, &context.config);
+    let mut session = RespSession::new(client.id(), address, &context.options);
     let mut protocol = RespProtocol::default();
     let (mut since, mut grace) = (Instant::now(), GRACE);
     loop {

@@ -18,8 +18,8 @@ use tokio::sync::watch;
 
 use super::decoder::RespDecoder;
 use super::stream::RespInputBuffer;
-use super::{RespListenerContext, connection};
-use crate::seats::Seat;
+use super::{RespListenerContext, RespOptions, connection};
+use crate::net::seats::Seat;
 use crate::{App, ClientRights, ListenerConfig};
 
 const PLAN: &str = "
@@ -46,14 +46,11 @@ fn server() -> (Runtime, Arc<RespListenerContext<MemoryStore>>) {
         &PolicySource::new("fuzz", PLAN).unwrap(),
         MemoryStore::builder().max_keys(10_000).build(),
     )
-    .unwrap();
-    let config = ListenerConfig {
-        max_body: 4 << 10,
-        max_head: 1 << 10,
-        rights: ClientRights::ALL,
-        ..ListenerConfig::default()
-    };
-    (runtime, Arc::new(RespListenerContext::new(Arc::new(app), config)))
+    .unwrap()
+    .with_rights(ClientRights::ALL);
+    let config =
+        ListenerConfig { max_body: 4 << 10, max_head: 1 << 10, ..ListenerConfig::default() };
+    (runtime, Arc::new(RespListenerContext::new(Arc::new(app), config, RespOptions::default())))
 }
 
 /// Sends the input in pieces, and returns the output.

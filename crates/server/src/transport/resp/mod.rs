@@ -35,6 +35,13 @@ pub(crate) use self::info::RespClientCounters;
 pub use self::password::Password;
 use crate::{App, Listener, ListenerConfig, accept};
 
+/// The options of a listener for Redis clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RespOptions {
+    /// The password that clients must send. Defaults to none.
+    pub password: Option<Password>,
+}
+
 /// Answers Redis clients on `listener` until `shutdown` resolves, then finishes the commands that
 /// have arrived.
 ///
@@ -43,14 +50,16 @@ use crate::{App, Listener, ListenerConfig, accept};
 /// ```
 /// use std::sync::Arc;
 /// use tidegate::MemoryStore;
-/// use tidegate_server::{App, ListenerConfig, resp};
+/// use tidegate_server::resp::{self, RespOptions};
+/// use tidegate_server::{App, ListenerConfig};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 /// let app = Arc::new(App::demo(MemoryStore::new())?);
 /// let shutdown = async { /* wait for a signal */ };
-/// resp::serve(listener, app, ListenerConfig::default(), shutdown).await;
+/// let (config, options) = (ListenerConfig::default(), RespOptions::default());
+/// resp::serve(listener, app, config, options, shutdown).await;
 /// # Ok(())
 /// # }
 /// ```
@@ -58,9 +67,10 @@ pub async fn serve<S: Store + 'static>(
     listener: impl Into<Listener>,
     app: Arc<App<S>>,
     config: ListenerConfig,
+    options: RespOptions,
     shutdown: impl Future<Output = ()>,
 ) {
-    let context = Arc::new(RespListenerContext::new(app, config));
+    let context = Arc::new(RespListenerContext::new(app, config, options));
     let shutdown = async {
         shutdown.await;
         context.app.start_draining();
@@ -76,14 +86,15 @@ pub async fn serve<S: Store + 'static>(
 struct RespListenerContext<S> {
     app: Arc<App<S>>,
     config: ListenerConfig,
+    options: RespOptions,
     bounds: RespCommandBounds,
 }
 
 impl<S: Store> RespListenerContext<S> {
-    fn new(app: Arc<App<S>>, config: ListenerConfig) -> Self {
+    fn new(app: Arc<App<S>>, config: ListenerConfig, options: RespOptions) -> Self {
         let bounds =
             RespCommandBounds { words: MAX_WORDS, bytes: config.max_body, line: config.max_head };
-        Self { app, config, bounds }
+        Self { app, config, options, bounds }
     }
 }
 

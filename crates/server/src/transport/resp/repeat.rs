@@ -14,7 +14,7 @@ use super::reply::RespReplies;
 use super::request::MAX_KEY;
 use super::throttle::RespThrottle;
 use super::{RespListenerContext, policies, stream, throttle};
-use crate::metrics::PolicyCounters;
+use crate::service::metrics::PolicyCounters;
 
 /// A command that was parsed, as a template for commands that differ only in their key.
 #[derive(Debug)]

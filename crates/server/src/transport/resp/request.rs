@@ -11,7 +11,7 @@ use super::reply::{RespReplies, brief};
 use super::throttle::RespThrottle;
 use super::{all_policies, policies, throttle};
 use crate::App;
-use crate::trace::within;
+use crate::service::trace::within;
 
 /// An interpreted command. Large contents are boxed: a request is moved several times, which would cost
 /// more than the allocation.

@@ -13,8 +13,8 @@ use super::decoder::RespDecoder;
 use super::repeat::RespCommandTemplate;
 use super::reply::{RespProtocol, RespReplies};
 use super::request::{self, RespRequest};
-use super::{RespListenerContext, info};
-use crate::{ClientRight, ListenerConfig, ListenerKind, RefusalReason, Transport};
+use super::{RespListenerContext, RespOptions, info};
+use crate::{ClientRight, ListenerKind, RefusalReason, Transport};
 
 /// A connection's state: its client, whether it is authenticated, and its last command.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub(super) struct RespSession {
 }
 
 impl RespSession {
-    pub(super) fn new(id: u64, address: Option<IpAddr>, config: &ListenerConfig) -> Self {
-        let has_password = config.resp_password.is_some();
+    pub(super) fn new(id: u64, address: Option<IpAddr>, options: &RespOptions) -> Self {
+        let has_password = options.password.is_some();
         Self {
             client: RespClient::new(id),
             is_authenticated: !has_password,
@@ -103,7 +103,7 @@ impl RespSession {
         replies: &mut RespReplies,
     ) -> RespFlow {
         let limiter = context.app.limiter();
-        let may = |right| context.config.rights.permit(Transport::Resp, right);
+        let may = |right| context.app.permits(Transport::Resp, right);
         let changed = match request {
             RespRequest::Refund(charges) if may(ClientRight::Refund) => {
                 limiter.refund(&charges).await

@@ -2,18 +2,18 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Poll, Waker};
+use std::task::{Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::{coop::unconstrained, yield_now};
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::reply::{RespProtocol, RespReplies};
-use crate::ListenerConfig;
-use crate::accept::ClosingSignal;
-use crate::seats::{QUIET, Seat, SeatUse};
+use crate::net::accept::ClosingSignal;
+use crate::net::seats::{QUIET, Seat, SeatUse};
+use crate::{ListenerConfig, StallTimer};
 
 /// Bytes that a client has sent and that are not answered yet.
 #[derive(Debug)]
@@ -95,9 +95,7 @@ pub(super) struct RespStream<IO> {
     write_timeout: Duration,
     /// When the current wait for the client began.
     since: Instant,
-    /// Never later than the deadline. If it fires too early, it is set again, so it need not be moved as
-    /// long as the client keeps sending.
-    timer: Pin<Box<Sleep>>,
+    timer: StallTimer,
     seat: Seat,
     work: SeatUse,
     closing: ClosingSignal,
@@ -121,7 +119,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RespStream<IO> {
             command_timeout: config.header_timeout.min(LONGEST),
             write_timeout: config.body_timeout,
             since: Instant::now(),
-            timer: Box::pin(sleep(pause)),
+            timer: StallTimer::default(),
             closing: seat.closing(),
             work: seat.work(),
             seat,
@@ -167,9 +165,6 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RespStream<IO> {
             self.since = Instant::now();
         }
         let due = self.since + if is_idle { self.pause } else { self.command_timeout };
-        if due < self.timer.deadline() {
-            self.timer.as_mut().reset(due);
-        }
         let Self { io, timer, closing, closed, waker, is_closing, .. } = self;
         let mut read = pin!(io.read_buf(input.make_room()));
         let mut is_pause = false;
@@ -187,14 +182,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RespStream<IO> {
             if *is_closing && is_idle {
                 return Poll::Ready(None);
             }
-            while timer.as_mut().poll(cx).is_ready() {
-                if Instant::now() >= due {
-                    is_pause = is_idle;
-                    return Poll::Ready(Some(0));
-                }
-                timer.as_mut().reset(due);
-            }
-            Poll::Pending
+            ready!(timer.poll_until(due, cx));
+            is_pause = is_idle;
+            Poll::Ready(Some(0))
         })
         .await;
         let Some(received) = received else {

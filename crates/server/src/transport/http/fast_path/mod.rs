@@ -23,10 +23,9 @@ use tokio::time::{Instant, timeout_at};
 
 use self::input::{FastPathInput, recognise};
 use self::output::FastPathOutput;
-use super::connection::{FastPathOutcome, HttpConnection};
 use super::refusal::HttpRefusal;
-use super::timer::HttpTimerAction;
 use super::{HttpListenerContext, HttpResponse, check};
+use crate::net::connection::{FastPathOutcome, HttpConnection, HttpTimerAction};
 use crate::{App, ListenerKind, RefusalReason};
 
 /// Answers checks until something else arrives. Bytes that are not a check are put back for hyper.
@@ -145,7 +144,7 @@ impl HttpFastPath<'_> {
         }
         // Earlier responses do not wait for the store.
         self.send().await?;
-        let _answering = self.connection.progress.begin_answer();
+        let _answering = self.connection.progress.begin();
         Ok(deciding.await)
     }
 

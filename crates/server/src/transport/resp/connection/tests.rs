@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::super::RespOptions;
 use super::*;
 use crate::{App, ListenerConfig};
 
@@ -46,10 +47,14 @@ impl AsyncWrite for CountingStream {
     }
 }
 
+fn context<S: Store>(app: Arc<App<S>>) -> RespListenerContext<S> {
+    RespListenerContext::new(app, ListenerConfig::default(), RespOptions::default())
+}
+
 /// A connection with the bounds of the default configuration.
 fn connect() -> (DuplexStream, watch::Sender<bool>) {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(context(app));
     let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
     tokio::spawn(serve(server, None, context, Seat::alone(closing)));
     (client, open)
@@ -156,7 +161,7 @@ impl AsyncRead for EagerClient {
 #[tokio::test(start_paused = true)]
 async fn a_closing_server_hangs_up_on_who_was_never_waited_for() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(context(app));
     let ((mut answers, output), (open, closing)) = (duplex(1 << 20), watch::channel(false));
     tokio::spawn(serve(
         tokio::io::join(EagerClient(1_000), output),
@@ -177,7 +182,7 @@ async fn a_closing_server_hangs_up_on_who_was_never_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn who_comes_when_the_server_closes_is_answered_once() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(context(app));
     let ((mut answers, output), open) = (duplex(1 << 20), watch::Sender::new(true));
     tokio::spawn(serve(
         tokio::io::join(EagerClient(1_000), output),
@@ -193,7 +198,7 @@ async fn who_comes_when_the_server_closes_is_answered_once() {
 /// The replies to `input`, which is sent in one piece, and the number of writes.
 async fn writes(input: &[u8]) -> (Vec<u8>, usize) {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(context(app));
     let (mut client, server) = duplex(1 << 20);
     let (_open, closing) = watch::channel(false);
     let count = Arc::new(AtomicUsize::new(0));
@@ -225,7 +230,7 @@ async fn answers_that_grow_large_are_written_on_the_way() {
 #[tokio::test(start_paused = true)]
 async fn what_a_stream_holds_back_is_sent() {
     let app = Arc::new(App::demo(MemoryStore::new()).unwrap());
-    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(context(app));
     let ((mut client, server), (_open, closing)) = (duplex(1 << 20), watch::channel(false));
     tokio::spawn(serve(
         BufWriter::with_capacity(1 << 20, server),
@@ -264,7 +269,7 @@ impl Store for RemoteStore {
 async fn nothing_follows_an_answer_that_was_cut() {
     const ROOM: usize = 1_000;
     let app = Arc::new(App::demo(RemoteStore(MemoryStore::new())).unwrap());
-    let context = Arc::new(RespListenerContext::new(app, ListenerConfig::default()));
+    let context = Arc::new(context(app));
     let ((mut client, input), (output, mut answers)) = (duplex(1 << 20), duplex(ROOM));
     let (_open, closing) = watch::channel(false);
     tokio::spawn(serve(tokio::io::join(input, output), None, context, Seat::alone(closing)));

@@ -15,9 +15,10 @@ use super::super::reply::RespProtocol;
 use super::super::session::RespSession;
 use super::super::stream::RespStream;
 use super::*;
-use crate::metrics::MetricOutcome;
-use crate::seats::Seat;
-use crate::{App, ClientRights, ListenerConfig, resp::Password};
+use crate::net::seats::Seat;
+use crate::resp::{Password, RespOptions};
+use crate::service::metrics::MetricOutcome;
+use crate::{App, ClientRights, ListenerConfig};
 
 const POLICIES: &str = "
 policies:
@@ -38,13 +39,9 @@ fn context() -> RespListenerContext<MemoryStore<ManualClock>> {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
     let source = PolicySource::new("limits.yaml", POLICIES).unwrap();
     let app = App::load(&source, MemoryStore::builder().clock(clock).build()).unwrap();
-    let config = ListenerConfig {
-        resp_password: Some(Password::new("open sesame")),
-        max_body: 4_110,
-        rights: ClientRights::ALL,
-        ..ListenerConfig::default()
-    };
-    RespListenerContext::new(Arc::new(app), config)
+    let config = ListenerConfig { max_body: 4_110, ..ListenerConfig::default() };
+    let options = RespOptions { password: Some(Password::new("open sesame")) };
+    RespListenerContext::new(Arc::new(app.with_rights(ClientRights::ALL)), config, options)
 }
 
 /// A client together with the server's state of its connection.
@@ -59,7 +56,7 @@ struct RespTestClient<'d> {
 impl<'d> RespTestClient<'d> {
     fn of(context: &'d RespListenerContext<MemoryStore<ManualClock>>) -> Self {
         let ((client, server), (open, closing)) = (duplex(1 << 20), watch::channel(false));
-        let session = RespSession::new(1, None, &context.config);
+        let session = RespSession::new(1, None, &context.options);
         let stream =
             RespStream::new(server, &context.config, Seat::alone(closing), RespProtocol::default());
         Self { context, session, stream, client, _open: open }

@@ -112,7 +112,7 @@ impl RespSession {
         context: &RespListenerContext<S>,
         replies: &mut RespReplies,
     ) -> Result<(), RespFlow> {
-        let (password, logins) = (context.config.resp_password.as_ref(), context.app.logins());
+        let (password, logins) = (context.options.password.as_ref(), context.app.logins());
         if password.is_some() && logins.wait(ListenerKind::Resp, self.address).is_some() {
             refuse(context, TOO_MANY, replies);
             return Err(RespFlow::Close);
