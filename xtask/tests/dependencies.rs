@@ -15,7 +15,7 @@ const MOST: &[(&str, usize)] = &[
     ("macros", 20),
     ("serde", 23),
     ("redis", 85),
-    ("http", 40),
+    ("http", 46),
     ("tower", 49),
     ("axum", 67),
     ("tonic", 83),

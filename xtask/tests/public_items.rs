@@ -24,8 +24,13 @@ fn root() -> PathBuf {
 fn public_items(text: &str) -> BTreeSet<String> {
     let mut items = BTreeSet::new();
     let mut is_hidden = false;
+    // The module that the line is in, if it is written out in this file.
+    let mut module = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
+        if line == "}" {
+            module.clear();
+        }
         let line = line.trim();
         if line.starts_with("#[") {
             is_hidden |= line == "#[doc(hidden)]";
@@ -42,12 +47,18 @@ fn public_items(text: &str) -> BTreeSet<String> {
                 statement.push(' ');
             }
             let names = if was_hidden { Vec::new() } else { imported(&statement) };
-            items.extend(names);
+            items.extend(names.into_iter().map(|name| format!("{module}{name}")));
         } else if let Some(rest) = line.strip_prefix("pub ").filter(|_| !was_hidden) {
             let rest = rest.trim_start_matches("const ").trim_start_matches("async ");
             let name = rest.split_once(' ').map(|(_, name)| name).unwrap_or_default();
             let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            items.insert(name[..end.unwrap_or(name.len())].to_owned());
+            let name = &name[..end.unwrap_or(name.len())];
+            if !(line.ends_with('{') && rest.starts_with("mod ")) {
+                items.insert(format!("{module}{name}"));
+            } else if !text.starts_with(line) {
+                // Not the first line, which is the module that was asked for.
+                module = format!("{name}::");
+            }
         }
         // Items within a module of their own belong to that module.
         if line == "}" && text.starts_with("pub mod") {
@@ -125,6 +136,9 @@ pub use i as j;
 pub fn k() {}
 pub fn l(x: u8) {}
 pub mod m;
+pub mod n {
+    pub use o::P;
+}
 ";
-    assert_eq!(Vec::from_iter(public_items(text)), ["B", "D", "F", "j", "l", "m"]);
+    assert_eq!(Vec::from_iter(public_items(text)), ["B", "D", "F", "j", "l", "m", "n::P"]);
 }

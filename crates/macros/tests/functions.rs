@@ -241,7 +241,10 @@ fn ask_slowly() -> Result<(), Denied> {
 
 #[test]
 fn tests_can_replace_the_limiter() {
-    assert_eq!(ask_slowly().unwrap_err().decision().unwrap().reason(), DecisionReason::NoPolicy);
+    assert_eq!(
+        ask_slowly().unwrap_err().decision().unwrap().reason(),
+        DecisionReason::LimitExceeded
+    );
 }
 
 #[rate_limit(name = "tokens", quota = "10/day", key = |user| *user, cost = |text| text.len())]

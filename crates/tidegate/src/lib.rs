@@ -41,7 +41,7 @@
 //! | `macros` | the attribute `rate_limit`, and `#[derive(Key)]` | 20 |
 //! | `serde` | decisions can be serialised, limits deserialised | 23 |
 //! | `redis` | counters in Redis, including Sentinel, Cluster and TLS | 85 |
-//! | `http` | `http`: a decision as `RateLimit` fields and as a response; includes `files` | 40 |
+//! | `http` | `http`: a decision as `RateLimit` fields and as a response; includes `files` | 46 |
 //! | `tower` | `tower::RateLimitLayer`: a layer for axum, tonic and hyper; includes `files` | 49 |
 //! | `axum` | the same, with addresses and path templates as axum knows them, an extractor, and denied calls as responses | 67 |
 //! | `tonic` | the same, with addresses as tonic knows them, and denied calls as statuses | 83 |
