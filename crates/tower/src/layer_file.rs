@@ -88,7 +88,7 @@ impl RateLimitLayer {
                 file.watch = Some(Arc::new((file.follow)(&file.path, Box::new(report))));
             }
             None => {
-                notice("this layer has no policy file to watch: use RateLimitLayer::policy_file")
+                notice("this layer has no policy file to watch: use RateLimitLayer::policy_file");
             }
         })
     }
