@@ -11,6 +11,7 @@ mod gateway;
 mod health;
 mod import;
 mod init;
+mod judge;
 mod man;
 mod number;
 mod operator;
@@ -82,6 +83,9 @@ enum CliCommand {
     /// Find the smallest limit that denies no more of an access log than you tolerate
     #[command(after_help = EXIT_CODES)]
     Suggest(suggest::SuggestCommand),
+    /// Call a rate limiter, ours or not, and find answers that its rule does not explain
+    #[command(after_help = judge::EXIT_CODES)]
+    Judge(Box<judge::JudgeCommand>),
     /// Ask a running server whether it is well
     #[command(after_help = health::EXIT_CODES)]
     Health(health::HealthCommand),
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
         CliCommand::Accuracy(accuracy) => accuracy.run(),
         CliCommand::Replay(replay) => replay.run(),
         CliCommand::Suggest(suggest) => suggest.run(),
+        CliCommand::Judge(judge) => judge.run(),
         CliCommand::Health(health) => health.run(),
         CliCommand::Schema(schema) => schema.run(),
         CliCommand::Completions(completions) => completions.run(),
@@ -152,4 +157,4 @@ Exit codes:
   0  done
   1  invalid configuration: every problem is listed on standard error
   2  any other error
-  3  `check` only: the request was denied";
+  3  `check`: the request was denied; `judge`: the limiter broke its rule";
