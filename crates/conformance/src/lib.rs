@@ -12,12 +12,14 @@
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "tests panic")]
 
 pub mod cases;
+mod forwarding;
 pub mod laws;
 pub mod model;
 mod subject;
 pub mod trace;
 pub mod vectors;
 
+pub use forwarding::{ForwardingProbe, check_forwarding};
 pub use subject::{LocalSubject, Subject};
 
 /// Runs everything on a store: `suite!(make)`, where `make()` returns a [`Subject`].

@@ -1,7 +1,7 @@
 //! Costs that depend on the response. One unit was taken in advance; here the amount is corrected.
 
 use http::HeaderMap;
-use tidegate::{Cost, Decision, RequestCharges, Store};
+use tidegate::{ChargeIntent, Cost, Decision, RequestCharges, Store};
 use tidegate_server::App;
 
 use crate::config::{GatewayPolicy, ResponseCostSource};
@@ -60,14 +60,8 @@ pub(crate) async fn correct_costs<S: Store>(
 /// Bypasses the metrics and traces of [`App`]: the decision about this request was already counted.
 async fn take_extra<S: Store>(app: &App<S>, charges: &RequestCharges<'_>, cost: u64) {
     let Some(cost) = Cost::new(cost).ok().filter(|cost| !cost.is_peek()) else { return };
-    let decision = app.limiter().decide(&charges.clone().with_cost(cost)).await;
-    let fits = decision.verdicts().iter().map(|verdict| verdict.remaining).min();
-    if !decision.is_allowed()
-        && let Some(most @ 1..) = fits
-        && let Ok(most) = Cost::new(most)
-    {
-        let _ = app.limiter().decide(&charges.clone().with_cost(most)).await;
-    }
+    let extra = charges.clone().with_cost(cost);
+    let _ = app.limiter().decide(&extra, ChargeIntent::TakeUpTo).await;
 }
 
 fn response_cost(after: &ResponseCostSource, outcome: ForwardOutcome<'_>) -> Cost {

@@ -2,7 +2,7 @@
 //! of forged tokens would cost more than a flood without tokens.
 
 use tidegate::config::{PlannedPolicy, Precision};
-use tidegate::{Decision, RequestCharges, Store};
+use tidegate::{ChargeIntent, Decision, RequestCharges, Store};
 use tidegate_server::App;
 
 use crate::config::GatewayPolicy;
@@ -22,14 +22,9 @@ pub(crate) async fn deny_without_token<'p, S: Store>(
     if charges.is_empty() || !is_denied(app, &charges).await {
         return None;
     }
-    let attempt = app.attempt(&charges).await;
-    if !attempt.decision().is_allowed() {
-        let decision = app.conclude(&charges, attempt);
-        return Some((charges, decision));
-    }
-    // There is room by now. The charges are undone here, and taken and counted with all the others later.
-    let _ = app.limiter().undo(&charges, attempt.decision()).await;
-    None
+    // If there is room by now, the charges are taken and counted with all the others later.
+    let decision = app.decide(&charges, ChargeIntent::DenyOnly).await;
+    (!decision.is_allowed()).then_some((charges, decision))
 }
 
 /// Whether a limit is used up, as far as that is known without a request to a remote store.
@@ -40,14 +35,14 @@ async fn is_denied<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> bool
         return false;
     }
     if !app.limiter().is_remote() {
-        return !app.limiter().peek(charges).await.is_allowed();
+        return !app.limiter().decide(charges, ChargeIntent::Peek).await.is_allowed();
     }
-    // Only a cached denial counts below. With a lease, `try_decide` would take from it.
+    // Only a cached denial counts below. A lease would be taken from.
     let is_leased = |policy: &PlannedPolicy| matches!(policy.precision(), Precision::Leased { .. });
     if policies().any(is_leased) {
         return false;
     }
-    let remembered = app.limiter().try_decide(charges);
+    let remembered = app.limiter().decide(charges, ChargeIntent::Take).ready();
     remembered.is_some_and(|decision| !decision.is_allowed())
 }
 

@@ -2,12 +2,12 @@
 //! too long.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tidegate::{Charge, Decision, Fingerprint, RequestCharges, Span, Store, WaitQueues};
-use tidegate_http::RateLimitAnswer;
+use smallvec::SmallVec;
+use tidegate::{
+    Charge, ChargeIntent, Decision, RequestCharges, Span, Store, WaitInLine, WaitQueues,
+};
 use tidegate_server::App;
-use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::buffers::BufferBudget;
 use crate::config::GatewayPolicy;
@@ -22,58 +22,20 @@ pub(crate) async fn decide_or_wait<S: Store>(
     (queues, budget): (&WaitQueues, &Arc<BufferBudget>),
     size: impl FnOnce() -> usize,
 ) -> Decision {
-    let Some(wait) = required_wait(charges) else { return app.decide(charges).await };
-    // A request without a turn is denied without a decision, which could take the turn of the first in
-    // the queue. After `max_wait`, every request that is in the queue now has had its turn or has left.
-    let turn_away = || app.turn_away(charges, wait.index, wait.max_wait);
-    let Some(_reservation) = budget.reserve(size()) else { return turn_away() };
-    let Ok(place) = queues.join(wait.key, MAX_QUEUE) else { return turn_away() };
-    let give_up_at = Instant::now() + Duration::from(wait.max_wait);
-    let Ok(_turn) = timeout_at(give_up_at, place.turn()).await else { return turn_away() };
-    loop {
-        let attempt = app.attempt(charges).await;
-        match next_try(charges, attempt.decision()).filter(|at| *at <= give_up_at) {
-            Some(at) => sleep_until(at).await,
-            // It counts as one request, however many attempts it took.
-            None => return app.conclude(charges, attempt),
-        }
-    }
-}
-
-/// When a denied request can try again, if its policies let it wait.
-fn next_try(charges: &RequestCharges<'_>, decision: &Decision) -> Option<Instant> {
-    let wait = decision.retry_span().filter(|_| !decision.is_allowed())?;
-    may_wait(charges, decision).then(|| Instant::now().checked_add(wait.into()))?
-}
-
-/// The queue that a request has to join before it is decided about.
-struct RequiredWait {
-    /// The charge that the request waits for.
-    index: usize,
-    key: Fingerprint,
-    max_wait: Span,
-}
-
-/// The queue belongs to the first policy with `on_denied: wait`; the shortest `max_wait` counts. A policy
-/// in shadow mode has no queue, because it never denies.
-fn required_wait(charges: &RequestCharges<'_>) -> Option<RequiredWait> {
-    let (list, numbers) = (charges.charges(), 0..charges.charges().len());
-    let is_enforced = |index: &usize| list.get(*index).is_some_and(|it| it.rule().enforced);
-    let waits = |index: usize| charges.policy(index).and_then(GatewayPolicy::max_wait_of);
-    let mut waiting = numbers.filter(is_enforced).filter_map(|it| Some((it, waits(it)?)));
-    let (index, first) = waiting.next()?;
-    let max_wait = waiting.map(|(_, max_wait)| max_wait).fold(first, Span::min);
-    Some(RequiredWait { index, key: list.get(index).map(Charge::counter)?, max_wait })
-}
-
-/// Whether every policy that denies the request has `on_denied: wait`.
-fn may_wait(charges: &RequestCharges<'_>, decision: &Decision) -> bool {
-    let violated = RateLimitAnswer::of_charges(charges, decision).violated();
-    let waits = |name: &str| {
-        let policies = (0..charges.charges().len()).filter_map(|index| charges.policy(index));
-        policies.filter(|it| it.name() == name).any(|it| GatewayPolicy::max_wait_of(it).is_some())
+    // A policy in shadow mode has no queue, because it never denies.
+    let max_wait = |(index, charge): (usize, &Charge<'_>)| {
+        let policy = charges.policy(index).filter(|_| charge.rule().enforced);
+        policy.and_then(GatewayPolicy::max_wait_of)
     };
-    violated.into_iter().all(waits)
+    let max_waits: SmallVec<[Option<Span>; 4]> =
+        charges.charges().iter().enumerate().map(max_wait).collect();
+    if max_waits.iter().all(Option::is_none) {
+        return app.decide(charges, ChargeIntent::Take).await;
+    }
+    let reservation = budget.reserve(size());
+    let max_queue = reservation.is_some().then_some(MAX_QUEUE);
+    let line = WaitInLine::new(queues, max_queue, &max_waits);
+    app.decide(charges, ChargeIntent::Wait(&line)).await
 }
 
 /// Requests in one queue.
@@ -83,9 +45,11 @@ const MAX_QUEUE: usize = 1_000;
 mod tests {
     use crate::config::SECTIONS;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use tidegate::config::PolicySource;
     use tidegate::{Cost, DecisionReason, MemoryStore, Timestamp};
+    use tokio::time::Instant;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use support::{Front, front, soon};
-use tidegate::Cost;
+use tidegate::{ChargeIntent, Cost};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -70,7 +70,7 @@ impl Service {
 async fn left(front: &Front) -> Option<u64> {
     let plan = front.app.limiter().plan();
     let charges = plan.charges(&[("ip", "127.0.0.1")], Cost::PEEK);
-    front.app.limiter().decide(&charges).await.remaining()
+    front.app.limiter().decide(&charges, ChargeIntent::Take).await.remaining()
 }
 
 async fn until_left(front: &Front, expected: u64) {

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,8 +12,8 @@ use support::echo::Echo;
 use support::{Front, front, request, with};
 use tidegate::config::PolicySource;
 use tidegate::{
-    Charge, Cost, DecisionReason, ManualClock, MemoryStore, PlanLimiter, Span, Store, StoreError,
-    StoreErrorKind, Timestamp, Verdicts,
+    Charge, Cost, DecisionReason, ManualClock, MemoryStore, PlanLimiter, Promise, SettleResult,
+    Span, Store, StoreError, StoreErrorKind, StoreHealth, Timestamp, Verdicts,
 };
 use tidegate_gateway::config::SECTIONS;
 use tidegate_server::ListenerConfig;
@@ -157,8 +158,13 @@ struct Lost {
 }
 
 impl Store for Lost {
-    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
-        Err(StoreError::new(StoreErrorKind::Lost, "cut"))
+    fn settle<'a>(
+        &'a self,
+        _: &'a [Charge<'a>],
+        _: Option<Span>,
+        _: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(ready(Err(StoreError::new(StoreErrorKind::Lost, "cut"))))
     }
 
     async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {
@@ -173,8 +179,8 @@ impl Store for Lost {
         Ok(())
     }
 
-    fn is_available(&self) -> bool {
-        self.is_available
+    fn health(&self) -> StoreHealth {
+        StoreHealth { is_available: self.is_available, round_trip: None }
     }
 }
 

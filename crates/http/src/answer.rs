@@ -60,7 +60,7 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
     /// ```
     /// use tidegate::config::PolicySource;
     /// use tidegate::http::RateLimitAnswer;
-    /// use tidegate::{Cost, MemoryStore, PlanLimiter};
+    /// use tidegate::{ChargeIntent, Cost, MemoryStore, PlanLimiter};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tidegate::config::FileProblems> {
@@ -68,7 +68,7 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
     /// let limiter = PlanLimiter::load(&PolicySource::new("limits.yaml", text)?, MemoryStore::new())?;
     /// let plan = limiter.plan();
     /// let charges = plan.charges(&[("user", "42")], Cost::ONE);
-    /// let decision = limiter.decide(&charges).await;
+    /// let decision = limiter.decide(&charges, ChargeIntent::Take).await;
     /// assert_eq!(RateLimitAnswer::of_charges(&charges, &decision).policy(), Some("api"));
     /// # Ok(())
     /// # }
@@ -197,18 +197,12 @@ impl<'a, 'p> RateLimitAnswer<'a, 'p> {
     /// # Ok::<(), tidegate::BuildError>(())
     /// ```
     pub fn violated(&self) -> Vec<&'a str> {
-        let mut names: Vec<_> = self.policies(|index| self.is_denied_by(index)).collect();
+        let mut names: Vec<_> = self.policies(|index| self.decision.is_denied_by(index)).collect();
         if names.is_empty() {
             names = self.policies(|_| true).collect();
         }
         names.dedup();
         names
-    }
-
-    /// Whether the limit at `index` denies: by its verdict, or for lack of a store.
-    fn is_denied_by(&self, index: usize) -> bool {
-        let verdict = self.decision.verdicts().get(index);
-        self.decision.counts(index) && verdict.is_none_or(|verdict| !verdict.allowed)
     }
 
     /// The policy of each charge whose index is included.

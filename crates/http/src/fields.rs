@@ -31,8 +31,8 @@ pub fn describe(answer: &RateLimitAnswer<'_, '_>, headers: &mut HeaderMap) {
     RateLimitFields::of(answer).insert_into(headers);
 }
 
-/// [`describe`] for callers without a header map: calls `write` for each field with its name and a
-/// function that appends its value.
+/// [`describe`], and [`describe_legacy`](crate::describe_legacy) if there is a unit, for callers without a
+/// header map: calls `write` for each field with its name and a function that appends its value.
 ///
 /// ```
 /// use tidegate::Limiter;
@@ -42,7 +42,7 @@ pub fn describe(answer: &RateLimitAnswer<'_, '_>, headers: &mut HeaderMap) {
 /// let limiter = Limiter::builder().name("api").limit("5/minute").build()?;
 /// let decision = limiter.check_now("alice");
 /// let mut head = Vec::new();
-/// each_field(&RateLimitAnswer::of_policy(limiter.policy(), &decision), |name, write| {
+/// each_field(&RateLimitAnswer::of_policy(limiter.policy(), &decision), None, |name, write| {
 ///     head.extend_from_slice(name.as_bytes());
 ///     head.extend_from_slice(b": ");
 ///     write(&mut head);
@@ -53,11 +53,15 @@ pub fn describe(answer: &RateLimitAnswer<'_, '_>, headers: &mut HeaderMap) {
 /// ```
 pub fn each_field(
     answer: &RateLimitAnswer<'_, '_>,
+    legacy: Option<LegacyHeaders>,
     mut write: impl FnMut(&'static str, &dyn Fn(&mut Vec<u8>)),
 ) {
+    let write_number = |out: &mut Vec<u8>, number| {
+        out.extend_from_slice(FieldInteger::new().of(number).as_bytes());
+    };
     let values = RateLimitValues::of(answer);
     if let Some(secs) = values.retry_after {
-        write("retry-after", &|out| out.extend_from_slice(FieldInteger::new().of(secs).as_bytes()));
+        write("retry-after", &|out| write_number(out, secs));
     }
     if let Some((_, report)) = values.tightest {
         write("ratelimit-policy", &|out| {
@@ -67,6 +71,11 @@ pub fn each_field(
             write_quoted(out, report.policy);
             write_state(out, report.verdict.remaining, values.t);
         });
+    }
+    if let Some(legacy) = legacy.and_then(|unit| LegacyValues::of(answer, unit)) {
+        for (name, number) in legacy.fields() {
+            write(name, &|out| write_number(out, number));
+        }
     }
 }
 
@@ -249,7 +258,7 @@ mod tests {
 
     fn told(answer: &RateLimitAnswer<'_, '_>) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        each_field(answer, |name, write| {
+        each_field(answer, None, |name, write| {
             let mut value = Vec::new();
             write(&mut value);
             headers.insert(name, HeaderValue::from_bytes(&value).unwrap());

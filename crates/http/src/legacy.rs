@@ -64,10 +64,15 @@ impl LegacyValues {
         Some(Self { limit: report.verdict.limit, remaining: report.verdict.remaining, reset })
     }
 
+    /// The names and values of the fields.
+    pub(crate) const fn fields(&self) -> [(&'static str, u64); 3] {
+        [(LIMIT, self.limit), (REMAINING, self.remaining), (RESET, self.reset)]
+    }
+
     pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
-        headers.insert(LIMIT, self.limit.into());
-        headers.insert(REMAINING, self.remaining.into());
-        headers.insert(RESET, self.reset.into());
+        for (name, value) in self.fields() {
+            headers.insert(HeaderName::from_static(name), value.into());
+        }
     }
 
     /// [`insert_into`](Self::insert_into), unless the fields already show a limit with less remaining:
@@ -81,9 +86,9 @@ impl LegacyValues {
     }
 }
 
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const LIMIT: &str = "x-ratelimit-limit";
+const REMAINING: &str = "x-ratelimit-remaining";
+const RESET: &str = "x-ratelimit-reset";
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::{Charge, Rule, Span, Verdict};
-use tidegate_store::{MemoryStore, Store, StoreError, StoreUsage, Verdicts};
+use tidegate_store::{
+    MemoryStore, Promise, SettleResult, Store, StoreError, StoreHealth, StoreProfile, StoreUsage,
+    Verdicts,
+};
 
 use self::erased::ErasedStore;
 pub use self::url::StoreUrlError;
@@ -50,7 +53,7 @@ impl AnyStore {
     /// # let _ = store;
     /// ```
     pub fn new<S: Store + 'static>(store: S) -> Self {
-        let description = if store.shared_secret().is_some() { "remote" } else { "local" };
+        let description = if store.profile().is_remote() { "remote" } else { "local" };
         Self::described(store, description)
     }
 
@@ -127,25 +130,17 @@ impl fmt::Debug for AnyStore {
 }
 
 impl Store for AnyStore {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.store.settle(charges, out).await
+    fn profile(&self) -> StoreProfile {
+        self.store.profile()
     }
 
-    async fn settle_within(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-        deadline: Span,
-    ) -> Result<bool, StoreError> {
-        self.store.settle_within(charges, out, deadline).await
-    }
-
-    fn is_stepwise(&self) -> bool {
-        self.store.is_stepwise()
-    }
-
-    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        self.store.try_settle(charges, out)
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        self.store.settle(charges, deadline, out)
     }
 
     fn settle_each<'c>(
@@ -164,28 +159,16 @@ impl Store for AnyStore {
         self.store.reset(charge).await
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        self.store.shared_secret()
-    }
-
-    fn names_keys(&self) -> bool {
-        self.store.names_keys()
-    }
-
     fn set_deadline(&self, longest: Span) {
         self.store.set_deadline(longest);
     }
 
-    fn is_available(&self) -> bool {
-        self.store.is_available()
+    fn health(&self) -> StoreHealth {
+        self.store.health()
     }
 
-    fn round_trip(&self) -> Option<Span> {
-        self.store.round_trip()
-    }
-
-    async fn usage(&self) -> Result<StoreUsage, StoreError> {
-        self.store.usage().await
+    fn usage(&self) -> impl Future<Output = Result<StoreUsage, StoreError>> + Send {
+        self.store.usage()
     }
 
     fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
@@ -216,6 +199,11 @@ mod tests {
     }
 
     #[test]
+    fn a_store_of_any_type_does_all_that_the_store_does() {
+        tidegate_conformance::check_forwarding(AnyStore::new);
+    }
+
+    #[test]
     fn what_is_not_the_address_of_a_store_is_refused() {
         for url in ["", "Memory", "postgres://x", "redis://h:port"] {
             let error = AnyStore::open(url, "").unwrap_err();
@@ -227,7 +215,7 @@ mod tests {
     #[cfg(feature = "redis")]
     fn an_address_is_shown_without_its_password() {
         let store = AnyStore::open("redis://:hunter2@cache.internal", "x").unwrap();
-        assert!(Store::shared_secret(&store).is_some());
+        assert!(store.profile().is_remote());
         assert_eq!(format!("{store:?}"), "AnyStore(redis://:***@cache.internal:6379/0)");
     }
 }

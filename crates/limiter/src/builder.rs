@@ -276,7 +276,7 @@ impl<S: Store> LimiterBuilder<S> {
         {
             return Err(BuildError::MaxOver(max_over_permille));
         }
-        let secret = self.store.shared_secret();
+        let secret = self.store.profile().shared_secret;
         let hasher = secret.map_or_else(KeyHasher::of_this_process, KeyHasher::shared);
         if self.name.is_none() && secret.is_some() {
             notice(UNNAMED);
@@ -290,7 +290,7 @@ impl<S: Store> LimiterBuilder<S> {
         if self.stagger {
             policy = policy.staggered();
         }
-        let limit_names = match self.store.names_keys() {
+        let limit_names = match self.store.profile().names_keys {
             true => policy.limit_names(),
             false => Vec::new(),
         };

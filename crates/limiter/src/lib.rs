@@ -59,13 +59,15 @@ pub use limiter::Limiter;
 #[doc(hidden)]
 pub use notice::notice;
 #[cfg(feature = "files")]
-pub use plan_limiter::{PlanFileEvent, PlanLimiter, PlanWatch};
+pub use plan_limiter::{ChargeIntent, PlanFileEvent, PlanLimiter, PlanWatch};
 pub use rate_limiter::RateLimiter;
 pub use resolver::{KeyResolver, ResolvingLimiter};
 pub use store_event::StoreEvent;
 pub use store_vitals::StoreReport;
 pub use tokio_clock::TokioClock;
-pub use wait_queue::{WaitError, WaitLimits, WaitQueuePlace, WaitQueueTurn, WaitQueues};
+#[cfg(feature = "files")]
+pub use wait_queue::WaitInLine;
+pub use wait_queue::{WaitError, WaitLimits, WaitQueues};
 
 #[cfg(feature = "macros")]
 pub use tidegate_macros::{Key, rate_limit};
@@ -108,9 +110,9 @@ pub mod config {
 }
 
 pub use tidegate_store::{
-    Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, MemoryStoreBuilder, SettingEntry,
-    SettingsSnapshot, SharedSettings, Stopwatch, Store, StoreError, StoreErrorKind, StoreUsage,
-    SystemClock, Verdicts,
+    Clock, LocalStore, ManualClock, MemoryStats, MemoryStore, MemoryStoreBuilder, Promise,
+    PromiseFuture, SettingEntry, SettingsSnapshot, SettleResult, SharedSettings, Stopwatch, Store,
+    StoreError, StoreErrorKind, StoreHealth, StoreProfile, StoreUsage, SystemClock, Verdicts,
 };
 #[cfg(feature = "redis")]
 pub use tidegate_store_redis::{

@@ -168,15 +168,16 @@ impl<S: Store> Limiter<S> {
     ) -> bool {
         if self.decider.is_remote() {
             let charges = self.policy.charges(key, cost);
-            let decided = self.decider.try_decide(&charges, DecisionTerms::of(self.precision));
+            let terms = || DecisionTerms::of(self.precision);
+            let decided = self.decider.begin(&charges, terms).ready();
             return decided.map(|decided| *decision = decided).is_some();
         }
         let mut is_answered = false;
         *decision = Decision::without_verdicts(false, DecisionSource::Store);
         decision.fill_by_rules(self.policy.rules(), |out| {
-            let answer = self
-                .policy
-                .with_charges(key, cost, |charges| self.decider.store().try_settle(charges, out));
+            let answer = self.policy.with_charges(key, cost, |charges| {
+                self.decider.store().settle(charges, None, out).ready().and_then(Result::ok)
+            });
             is_answered = answer.is_some();
             answer.unwrap_or_default()
         });
@@ -184,8 +185,8 @@ impl<S: Store> Limiter<S> {
     }
 
     /// How much does `key` have left? Takes nothing, so it is allowed even when nothing is left: look
-    /// at [`remaining`](Decision::remaining). ([`PlanLimiter::peek`](crate::PlanLimiter::peek) reports
-    /// whether the smallest cost would pass.)
+    /// at [`remaining`](Decision::remaining). ([`ChargeIntent::Peek`](crate::ChargeIntent::Peek)
+    /// reports whether the smallest cost would pass.)
     ///
     /// ```
     /// use tidegate::Limiter;

@@ -14,19 +14,29 @@ use tidegate_core::Span;
 /// `tracing` with that feature.
 ///
 /// ```
+/// use std::future::ready;
 /// use std::sync::{Arc, Mutex};
-/// use tidegate::{Charge, Limiter, Store, StoreError, StoreErrorKind, StoreEvent, Verdicts};
+/// use tidegate::{
+///     Charge, Limiter, Promise, SettleResult, Span, Store, StoreError, StoreErrorKind, StoreEvent,
+///     StoreProfile, Verdicts,
+/// };
 ///
 /// /// A store that nobody can reach.
 /// struct FarAway;
 ///
 /// impl Store for FarAway {
-///     async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
-///         Err(StoreError::new(StoreErrorKind::Unreachable, "connection refused"))
+///     fn profile(&self) -> StoreProfile { StoreProfile::remote(*b"of this example!") }
+///     fn settle<'a>(
+///         &'a self,
+///         _: &'a [Charge<'a>],
+///         _: Option<Span>,
+///         _: &'a mut Verdicts,
+///     ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+///         let error = StoreError::new(StoreErrorKind::Unreachable, "connection refused");
+///         Promise::Later(ready(Err(error)))
 ///     }
 ///     async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> { Ok(()) }
 ///     async fn reset(&self, _: &Charge<'_>) -> Result<(), StoreError> { Ok(()) }
-///     fn shared_secret(&self) -> Option<[u8; 16]> { Some(*b"of this example!") }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,18 +1,24 @@
 //! Wait queues: callers wait for their turn instead of being denied (a leaky bucket).
 
+#[cfg(feature = "files")]
+mod in_line;
+
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_core::{Charge, Cost, Fingerprint, Span};
-use tidegate_policy::{Key, PolicyCharges};
+use tidegate_policy::Key;
 use tidegate_store::Store;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::{DecisionReason, Limiter};
+#[cfg(feature = "files")]
+pub use self::in_line::WaitInLine;
+use crate::{Decision, DecisionReason, Limiter};
 
 /// The longest wait and the longest queue of [`Limiter::until_ready`].
 ///
@@ -127,44 +133,26 @@ impl<S: Store> Limiter<S> {
         let Some(subject) = charges.first().map(Charge::subject) else {
             return Ok(());
         };
-        let place = self.queues.join(subject, self.wait_limits.max_queue)?;
-        let WaitLimits { max_wait, .. } = self.wait_limits;
-        // `None` if the time cannot be represented: never give up then.
-        let give_up_at = Instant::now().checked_add(max_wait);
-        let in_turn = async {
-            // Tokio's mutex is fair: turns come in the order of arrival.
-            let _turn = place.turn().await;
-            self.decide_at_head(&charges, give_up_at).await
-        };
-        timeout(max_wait, in_turn).await.unwrap_or(Err(WaitError::TooLong(max_wait)))
-    }
-
-    async fn decide_at_head(
-        &self,
-        charges: &PolicyCharges<'_>,
-        give_up_at: Option<Instant>,
-    ) -> Result<(), WaitError> {
-        loop {
-            let decision = self.decide_charges(charges).await;
-            if decision.is_allowed() {
-                return Ok(());
-            }
-            let Some(wait) = decision.retry_span() else {
-                return Err(WaitError::Never(decision.reason()));
-            };
-            let ready_at = Instant::now().checked_add(wait.into());
-            if give_up_at.is_some_and(|give_up_at| ready_at.is_none_or(|at| at > give_up_at)) {
-                return Err(WaitError::Later(wait.into()));
-            }
-            sleep(wait.into()).await;
+        let limits = self.wait_limits;
+        let decide = || self.decide_charges(&charges);
+        let wait_for =
+            |decision: &Decision| decision.retry_after().filter(|_| !decision.is_allowed());
+        // The store's time counts too.
+        let decided =
+            timeout(limits.max_wait, self.queues.in_turn(subject, limits, decide, wait_for));
+        let decision = decided.await.unwrap_or(Err(WaitError::TooLong(limits.max_wait)))?;
+        match decision.retry_after() {
+            _ if decision.is_allowed() => Ok(()),
+            Some(wait) => Err(WaitError::Later(wait)),
+            None => Err(WaitError::Never(decision.reason())),
         }
     }
 }
 
 /// The queues of all keys with waiting callers: first come, first served.
 ///
-/// [`Limiter::until_ready`] has its own queues. A user of a [`PlanLimiter`](crate::PlanLimiter) that
-/// would rather wait than be denied joins a queue of these first.
+/// [`Limiter::until_ready`] has its own queues. Requests to a [`PlanLimiter`](crate::PlanLimiter) wait in
+/// queues of their caller's ([`WaitInLine`](crate::WaitInLine)).
 #[derive(Debug, Default)]
 pub struct WaitQueues {
     queues: Mutex<HashMap<Fingerprint, Arc<WaitQueue>>>,
@@ -179,33 +167,51 @@ struct WaitQueue {
 
 /// A place in a queue until it is dropped. Dropping the last place removes the queue.
 #[derive(Debug)]
-pub struct WaitQueuePlace<'a> {
+struct WaitQueuePlace<'a> {
     queues: &'a WaitQueues,
     key: Fingerprint,
     queue: Arc<WaitQueue>,
 }
 
-/// The head position of a queue until it is dropped.
-#[derive(Debug)]
-#[must_use = "a turn that is dropped is over"]
-pub struct WaitQueueTurn<'a> {
-    _held: tokio::sync::MutexGuard<'a, ()>,
-}
-
-impl WaitQueuePlace<'_> {
-    /// Waits until all earlier callers have left the queue.
-    pub async fn turn(&self) -> WaitQueueTurn<'_> {
-        WaitQueueTurn { _held: self.queue.turn.lock().await }
-    }
-}
-
 impl WaitQueues {
-    /// Joins the queue of a key, unless this many callers are already waiting in it.
-    pub fn join(
+    /// Waits until all earlier callers of this key have left its queue, and decides: again and again, for
+    /// as long as `wait_for` finds a wait after which the next decision may differ and which ends in time.
+    /// Returns the last decision.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::QueueFull`] or [`WaitError::TooLong`] if there is no turn, and so no decision: a decision
+    /// could take what the first in the queue waits for.
+    pub async fn in_turn<T, F: Future<Output = T>>(
         &self,
         key: Fingerprint,
-        max_queue: usize,
-    ) -> Result<WaitQueuePlace<'_>, WaitError> {
+        limits: WaitLimits,
+        decide: impl Fn() -> F,
+        wait_for: impl Fn(&T) -> Option<Duration>,
+    ) -> Result<T, WaitError> {
+        let place = self.join(key, limits.max_queue)?;
+        // `None` if the time cannot be represented: never give up then.
+        let give_up_at = Instant::now().checked_add(limits.max_wait);
+        // Tokio's mutex is fair: turns come in the order of arrival.
+        let turn = place.queue.turn.lock();
+        let _turn = match give_up_at {
+            Some(at) => {
+                timeout_at(at, turn).await.map_err(|_| WaitError::TooLong(limits.max_wait))?
+            }
+            None => turn.await,
+        };
+        loop {
+            let decision = decide().await;
+            let next = wait_for(&decision).and_then(|wait| Instant::now().checked_add(wait));
+            match next.filter(|next| give_up_at.is_none_or(|give_up_at| *next <= give_up_at)) {
+                Some(next) => sleep_until(next).await,
+                None => return Ok(decision),
+            }
+        }
+    }
+
+    /// Joins the queue of a key, unless this many callers are already waiting in it.
+    fn join(&self, key: Fingerprint, max_queue: usize) -> Result<WaitQueuePlace<'_>, WaitError> {
         let mut queues = self.queues.lock();
         let queue = Arc::clone(queues.entry(key).or_default());
         // Changed only under the lock of all queues.

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tidegate::config::{Descriptor, PolicySource};
 use tidegate::{
-    Charge, Cost, DecisionReason, LocalStore, ManualClock, MemoryStore, PlanLimiter, Span, Store,
-    StoreError, StoreErrorKind, Timestamp, Verdicts,
+    Charge, ChargeIntent, Cost, DecisionReason, LocalStore, ManualClock, MemoryStore, PlanLimiter,
+    Promise, SettleResult, Span, Store, StoreError, StoreErrorKind, StoreProfile, Timestamp,
+    Verdicts,
 };
 
 const TEXT: &str = "policies: [{ name: login, key: [user], limits: [2/1s], block_for: 10m }]";
@@ -28,12 +29,19 @@ impl Remote {
 }
 
 impl Store for Remote {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        match self.is_away.load(Ordering::SeqCst) {
-            true => Err(StoreError::new(StoreErrorKind::Unreachable, "gone")),
-            false => Ok(self.memory.settle_now(charges, out)),
-        }
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        _: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(async move {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            match self.is_away.load(Ordering::SeqCst) {
+                true => Err(StoreError::new(StoreErrorKind::Unreachable, "gone")),
+                false => Ok(self.memory.settle_now(charges, out)),
+            }
+        })
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -44,8 +52,8 @@ impl Store for Remote {
         self.memory.reset(charge).await
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some([7; 16])
+    fn profile(&self) -> StoreProfile {
+        StoreProfile::remote([7; 16])
     }
 }
 
@@ -90,11 +98,11 @@ async fn of_several_callers_in_one_request_only_the_denied_one_is_blocked() {
         limit: None,
     });
     let both = plan.descriptor_charges("edge", &descriptors).charges;
-    assert!(!limiter.decide(&both).await.is_allowed());
+    assert!(!limiter.decide(&both, ChargeIntent::Take).await.is_allowed());
     clock.advance(Span::from_secs(2));
     assert!(alone("alice").await.is_allowed());
     assert_eq!(alone("bob").await.reason(), DecisionReason::Blocked);
-    assert_eq!(limiter.decide(&both).await.reason(), DecisionReason::Blocked);
+    assert_eq!(limiter.decide(&both, ChargeIntent::Take).await.reason(), DecisionReason::Blocked);
 }
 
 #[tokio::test]

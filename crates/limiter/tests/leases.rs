@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tidegate::config::PolicySource as Text;
 use tidegate::{
-    Cost, DecisionReason, DecisionSource, Limiter, PlanLimiter, Precision, RedisConfig, RedisStore,
+    ChargeIntent, Cost, DecisionReason, DecisionSource, Limiter, PlanLimiter, Precision,
+    RedisConfig, RedisStore,
 };
 use tidegate_testkit::Redis;
 
@@ -91,7 +92,7 @@ async fn what_remains_is_what_the_store_has_and_what_was_taken() {
     // A peek includes the store and the lease.
     let plan = limiter.plan();
     let request_charges = plan.charges(alice, Cost::ONE);
-    assert_eq!(limiter.peek(&request_charges).await.remaining(), Some(2_996));
+    assert_eq!(limiter.decide(&request_charges, ChargeIntent::Peek).await.remaining(), Some(2_996));
     // A reset drops the lease too.
     limiter.reset(&request_charges).await.unwrap();
     assert_eq!(limiter.check(alice, Cost::ONE).await.remaining(), Some(2_999));

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+use std::future::ready;
 use std::sync::Arc;
 
 use tidegate::{
     AlgorithmKind, Charge, Cost, Decision, DecisionReason, DecisionSource, Limiter, ManualClock,
-    MemoryStore, OnStoreError, Span, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
+    MemoryStore, OnStoreError, Promise, SettleResult, Span, Store, StoreError, StoreErrorKind,
+    Timestamp, Verdicts,
 };
 
 fn cost(units: u64) -> Cost {
@@ -105,8 +107,13 @@ fn check_now_decides_like_check() {
 struct Broken;
 
 impl Store for Broken {
-    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
-        Err(StoreError::new(StoreErrorKind::Unreachable, "gone"))
+    fn settle<'a>(
+        &'a self,
+        _: &'a [Charge<'a>],
+        _: Option<Span>,
+        _: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(ready(Err(StoreError::new(StoreErrorKind::Unreachable, "gone"))))
     }
 
     async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {

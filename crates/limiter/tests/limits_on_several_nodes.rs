@@ -8,7 +8,8 @@ use std::time::Duration;
 use tidegate::config::PolicySource as Text;
 use tidegate::{
     Charge, Cost, Decision, DecisionSource, LocalStore, ManualClock, MemoryStore, PlanLimiter,
-    RedisConfig, RedisStore, Store, StoreError, Timestamp, Verdicts,
+    Promise, RedisConfig, RedisStore, SettleResult, Span, Store, StoreError, StoreProfile,
+    Timestamp, Verdicts,
 };
 use tidegate_testkit::{Mode, Proxy, Redis};
 
@@ -115,12 +116,13 @@ async fn denials_of_all_nodes_are_reported() {
 struct InSteps(MemoryStore<ManualClock>);
 
 impl Store for InSteps {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        Ok(self.0.settle_now(charges, out))
-    }
-
-    fn is_stepwise(&self) -> bool {
-        true
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        _: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(async move { Ok(self.0.settle_now(charges, out)) })
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -131,8 +133,8 @@ impl Store for InSteps {
         self.0.reset(charge).await
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some([7; 16])
+    fn profile(&self) -> StoreProfile {
+        StoreProfile { is_stepwise: true, ..StoreProfile::remote([7; 16]) }
     }
 }
 

@@ -2,18 +2,24 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
+use std::future::ready;
 use tidegate::config::PolicySource;
 use tidegate::{
-    Charge, Cost, DecisionReason, MemoryStore, OnStoreError, Plan, PlanLimiter, Store, StoreError,
-    StoreErrorKind, Verdicts,
+    Charge, ChargeIntent, Cost, DecisionReason, MemoryStore, Plan, PlanLimiter, Promise,
+    SettleResult, Span, Store, StoreError, StoreErrorKind, Verdicts,
 };
 
 /// A store that never answers.
 struct Broken;
 
 impl Store for Broken {
-    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
-        Err(StoreError::new(StoreErrorKind::Unreachable, "gone"))
+    fn settle<'a>(
+        &'a self,
+        _: &'a [Charge<'a>],
+        _: Option<Span>,
+        _: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(ready(Err(StoreError::new(StoreErrorKind::Unreachable, "gone"))))
     }
 
     async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {
@@ -136,15 +142,15 @@ async fn what_was_taken_is_given_back_and_who_is_reset_starts_anew() {
         PlanLimiter::load(&PolicySource::new("test", text).unwrap(), MemoryStore::new()).unwrap();
     let (plan, alice) = (limiter.plan(), [("user", "alice")]);
     let (one, two) = (plan.charges(&alice, Cost::ONE), plan.charges(&alice, Cost::new(2).unwrap()));
-    assert!(limiter.decide(&two).await.is_allowed());
+    assert!(limiter.decide(&two, ChargeIntent::Take).await.is_allowed());
     limiter.refund(&one).await.unwrap();
-    assert!(limiter.decide(&one).await.is_allowed());
-    assert!(!limiter.decide(&one).await.is_allowed());
+    assert!(limiter.decide(&one, ChargeIntent::Take).await.is_allowed());
+    assert!(!limiter.decide(&one, ChargeIntent::Take).await.is_allowed());
     // Blocked by now, whatever is given back.
     limiter.refund(&two).await.unwrap();
-    assert!(!limiter.decide(&one).await.is_allowed());
+    assert!(!limiter.decide(&one, ChargeIntent::Take).await.is_allowed());
     limiter.reset(&one).await.unwrap();
-    assert!(limiter.decide(&two).await.is_allowed());
+    assert!(limiter.decide(&two, ChargeIntent::Take).await.is_allowed());
 }
 
 #[tokio::test]
@@ -153,7 +159,7 @@ async fn a_limit_that_comes_with_the_request_counts_by_itself() {
     let limiter = PlanLimiter::new(plan(text), MemoryStore::new());
     let ask = async |quota: &str, space: &str, key: &str| {
         let asked = limiter.plan().ad_hoc(space, quota.parse().unwrap(), key);
-        limiter.decide_charges(&[asked.charge(Cost::ONE)], OnStoreError::Closed).await
+        limiter.decide(&asked.request_charges(Cost::ONE), ChargeIntent::Take).await
     };
     assert!(limiter.check(&[("user", "alice")], Cost::ONE).await.is_allowed());
     assert_eq!(ask("2/hour burst 2", "api", "alice").await.remaining(), Some(1));
@@ -165,25 +171,13 @@ async fn a_limit_that_comes_with_the_request_counts_by_itself() {
 }
 
 #[tokio::test]
-async fn charges_of_no_policy_fall_as_their_caller_says() {
+async fn a_limit_that_comes_with_the_request_has_a_local_fallback() {
     let limiter = PlanLimiter::new(plan("policies: [{ name: a, key: [], limits: [1/s] }]"), Broken);
     let asked = limiter.plan().ad_hoc("x", "1/hour".parse().unwrap(), "alice");
-    let charges = [asked.charge(Cost::ONE)];
-    for (mode, outcomes) in [
-        (OnStoreError::Local, [DecisionReason::WithinLimit, DecisionReason::LimitExceeded]),
-        (OnStoreError::Open, [DecisionReason::StoreUnavailable; 2]),
-        (OnStoreError::Closed, [DecisionReason::StoreUnavailable; 2]),
-    ] {
-        for reason in outcomes {
-            assert_eq!(limiter.decide_charges(&charges, mode).await.reason(), reason);
-        }
+    let charges = asked.request_charges(Cost::ONE);
+    for reason in [DecisionReason::WithinLimit, DecisionReason::LimitExceeded] {
+        assert_eq!(limiter.decide(&charges, ChargeIntent::Take).await.reason(), reason);
     }
-    assert_eq!(
-        limiter.decide_charges(&[], OnStoreError::Local).await.reason(),
-        DecisionReason::NoPolicy
-    );
-    let many = vec![asked.charge(Cost::PEEK); Plan::MAX_CHARGES + 1];
-    assert!(!limiter.decide_charges(&many, OnStoreError::Open).await.is_allowed());
 }
 
 #[tokio::test]
@@ -197,12 +191,12 @@ policies:
     let plan = limiter.plan();
     let request_charges = plan.charges(&[("user", "42")], Cost::ONE);
     for _ in 0..3 {
-        assert!(limiter.peek(&request_charges).await.is_allowed());
+        assert!(limiter.decide(&request_charges, ChargeIntent::Peek).await.is_allowed());
     }
     for _ in 0..2 {
-        assert!(limiter.decide(&request_charges).await.is_allowed());
+        assert!(limiter.decide(&request_charges, ChargeIntent::Take).await.is_allowed());
     }
-    let decision = limiter.peek(&request_charges).await;
+    let decision = limiter.decide(&request_charges, ChargeIntent::Peek).await;
     assert_eq!((decision.is_allowed(), decision.reason()), (false, DecisionReason::LimitExceeded));
     assert_eq!(decision.retry_span(), decision.reset_span());
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tidegate::config::PolicySource as Text;
 use tidegate::{
     AlgorithmKind, Charge, Cost, DecisionReason, DecisionSource, Limiter, LocalStore, ManualClock,
-    MemoryStore, PlanLimiter, Store, StoreError, StoreErrorKind, Timestamp, Verdicts,
+    MemoryStore, PlanLimiter, Promise, SettleResult, Span, Store, StoreError, StoreErrorKind,
+    StoreProfile, Timestamp, Verdicts,
 };
 
 /// A remote store that counts its requests and can be disconnected.
@@ -35,9 +36,16 @@ impl Remote {
 }
 
 impl Store for Remote {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        Ok(self.answer()?.settle_now(charges, out))
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        _: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(async move {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            Ok(self.answer()?.settle_now(charges, out))
+        })
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -48,8 +56,8 @@ impl Store for Remote {
         self.answer()?.reset(charge).await
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some([7; 16])
+    fn profile(&self) -> StoreProfile {
+        StoreProfile::remote([7; 16])
     }
 }
 

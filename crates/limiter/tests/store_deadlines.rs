@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tidegate::config::PolicySource as Text;
-use tidegate::{Cost, DecisionSource, OnStoreError, PlanLimiter, RedisConfig, RedisStore};
+use tidegate::{ChargeIntent, Cost, DecisionSource, PlanLimiter, RedisConfig, RedisStore};
 use tidegate_testkit::{Mode, Proxy, Redis};
 
 const POLICIES: &str = "
@@ -43,8 +43,8 @@ async fn limits_of_no_policy_wait_no_longer_than_the_default() {
     let redis = Redis::start();
     let (limiter, _proxy) = cut_off(&redis).await;
     let limit = limiter.plan().ad_hoc("mails", "1/minute burst 1".parse().unwrap(), "eve");
-    let charges = [limit.charge(Cost::ONE)];
-    let asked = limiter.decide_charges(&charges, OnStoreError::Open);
+    let charges = limit.request_charges(Cost::ONE);
+    let asked = limiter.decide(&charges, ChargeIntent::Take);
     let decision = tokio::time::timeout(Duration::from_secs(5), asked).await.unwrap();
     assert_eq!(decision.source(), DecisionSource::Fallback);
 }

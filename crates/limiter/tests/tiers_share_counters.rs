@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tidegate::config::PolicySource as Text;
-use tidegate::{Cost, MemoryStore, PlanLimiter, RedisConfig, RedisStore, Store};
+use tidegate::{ChargeIntent, Cost, MemoryStore, PlanLimiter, RedisConfig, RedisStore, Store};
 use tidegate_testkit::Redis;
 
 const USER: (&str, &str) = ("user", "eve");
@@ -91,7 +91,11 @@ async fn both_stores_say_the_same_beside_a_limit_that_never_fits() {
 /// What a peek reports.
 async fn left<S: Store>(limiter: &PlanLimiter<S>) -> u64 {
     let plan = limiter.plan();
-    limiter.peek(&plan.charges(&[USER], Cost::PEEK)).await.remaining().unwrap()
+    limiter
+        .decide(&plan.charges(&[USER], Cost::PEEK), ChargeIntent::Peek)
+        .await
+        .remaining()
+        .unwrap()
 }
 
 /// Eight of twenty are used. Then the limit is four for one request, which is denied, and twenty again.

@@ -39,9 +39,9 @@ pub use net::{
 };
 pub use server::{Server, ShutdownSignal, Transport, TransportExtension, TransportOptions};
 pub use service::{
-    App, AppExtension, ClientRight, ClientRights, ClientRightsError, DecisionAttempt,
-    InstanceRoster, ListenerKind, MetricFamily, NamedFiles, PlanReloader, RefusalReason,
-    ReloadAnswer, ReloadOutcome, ReloadRequest, WorkerStores, example_request, log, trace,
+    App, AppExtension, ClientRight, ClientRights, ClientRightsError, InstanceRoster, ListenerKind,
+    MetricFamily, NamedFiles, PlanReloader, RefusalReason, ReloadAnswer, ReloadOutcome,
+    ReloadRequest, WorkerStores, example_request, log, trace,
 };
 pub use transport::admin;
 pub use transport::http::{HttpOptions, serve};

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate::config::PolicySource;
-use tidegate::{Charge, MemoryStore, Store, StoreError, StoreUsage, Verdicts};
+use tidegate::{
+    Charge, MemoryStore, Promise, SettleResult, Span, Store, StoreError, StoreUsage, Verdicts,
+};
 use tidegate_server::{App, ListenerConfig, Server, Transport};
 
 fn deploy(path: &str) -> PathBuf {
@@ -25,8 +27,13 @@ fn read(path: &str) -> String {
 struct Knowing(MemoryStore);
 
 impl Store for Knowing {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.0.settle(charges, out).await
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        self.0.settle(charges, deadline, out)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {

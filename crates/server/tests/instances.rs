@@ -23,7 +23,7 @@ impl Instance {
         let text = format!(
             "policies: [{{ name: a, key: [user], limits: [{limit}/day], algorithm: fixed-window }}]"
         );
-        let roll = InstanceRoster::new(store.shared_secret().unwrap(), 1);
+        let roll = InstanceRoster::new(store.profile().shared_secret.unwrap(), 1);
         let app = App::load(&PolicySource::new("limits.yaml", text).unwrap(), store).unwrap();
         Self { app, roll }
     }

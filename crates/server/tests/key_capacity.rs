@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic")]
 
 use tidegate::config::PolicySource;
-use tidegate::{Cost, MemoryStore};
+use tidegate::{ChargeIntent, Cost, MemoryStore};
 use tidegate_server::App;
 
 const POLICIES: &str = "policies:
@@ -19,7 +19,7 @@ fn app() -> App {
 async fn search(app: &App, made_up: u32) {
     let plan = app.limiter().plan();
     let asked = [("path", "/search"), ("q", &*made_up.to_string())];
-    let _ = app.decide(&plan.charges(&asked, Cost::ONE)).await;
+    let _ = app.decide(&plan.charges(&asked, Cost::ONE), ChargeIntent::Take).await;
 }
 
 /// How many of these addresses, after six logins each, were admitted exactly five times.
@@ -30,7 +30,7 @@ async fn log_in(app: &App, addresses: u8) -> usize {
         let mut admitted = Vec::new();
         for _ in 0..6 {
             let request_charges = plan.charges(&asked, Cost::ONE);
-            admitted.push(app.decide(&request_charges).await.is_allowed());
+            admitted.push(app.decide(&request_charges, ChargeIntent::Take).await.is_allowed());
         }
         fair += usize::from(admitted == [true, true, true, true, true, false]);
     }
@@ -61,7 +61,7 @@ async fn limits_that_come_with_requests_leave_room_for_logins() {
     for number in 0..3_000_u32 {
         let limit = format!("5/{}s burst 5", 86_400 + number).parse().unwrap();
         let asked = app.limiter().plan().ad_hoc("cl.throttle", limit, &*number.to_string());
-        let _ = app.decide_ad_hoc(&asked, Cost::ONE).await;
+        let _ = app.decide(&asked.request_charges(Cost::ONE), ChargeIntent::Take).await;
     }
     assert_eq!(log_in(&app, 80).await, 80);
     assert_eq!(app.overflowing().await, [""; 0]);
@@ -80,7 +80,7 @@ async fn what_overflowed_never_falls_when_policies_come_and_go() {
     let limit = "5/day burst 5".parse().unwrap();
     for number in 0..200_u32 {
         let asked = app.limiter().plan().ad_hoc("cl.throttle", limit, &*number.to_string());
-        let _ = app.decide_ad_hoc(&asked, Cost::ONE).await;
+        let _ = app.decide(&asked.request_charges(Cost::ONE), ChargeIntent::Take).await;
     }
     let others = overflowed(&app, "").await;
     assert!(others > 0);
@@ -100,7 +100,7 @@ async fn what_overflowed_never_falls_when_policies_come_and_go() {
         |text: &str| app.reload(&PolicySource::new("limits.yaml", text.to_owned()).unwrap());
     reload(&without).unwrap();
     let asked = [("path", "/search"), ("q", "late")];
-    let _ = app.decide(&old.charges(&asked, Cost::ONE)).await;
+    let _ = app.decide(&old.charges(&asked, Cost::ONE), ChargeIntent::Take).await;
     assert_eq!(overflowed(&app, "").await, others + 1);
     reload(POLICIES).unwrap();
     assert_eq!(number("search").await, (2_301, others + 1));

@@ -4,13 +4,17 @@
 
 mod support;
 
+use std::future::ready;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use support::Server;
 use tidegate::config::PolicySource;
-use tidegate::{Charge, Cost, MemoryStore, Span, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate::{
+    Charge, ChargeIntent, Cost, MemoryStore, Promise, SettleResult, Span, Store, StoreError,
+    StoreErrorKind, StoreHealth, StoreProfile, Verdicts,
+};
 use tidegate_http::RateLimitAnswer;
 use tidegate_server::App;
 
@@ -23,7 +27,7 @@ fn app<S: Store>(text: &str, store: S) -> Arc<App<S>> {
 async fn ask<S: Store>(app: &App<S>, user: &str, cost: u64) -> bool {
     let plan = app.limiter().plan();
     let request_charges = plan.charges(&[("user", user)], Cost::new(cost).unwrap());
-    app.decide(&request_charges).await.is_allowed()
+    app.decide(&request_charges, ChargeIntent::Take).await.is_allowed()
 }
 
 /// The value of a sample, by its name and labels.
@@ -51,7 +55,11 @@ async fn each_policy_counts_what_it_says_itself() {
     }
     ask(&app, "alice", 0).await;
     let nobody = app.limiter().plan();
-    assert!(app.decide(&nobody.charges(&[("x", "y")], Cost::ONE)).await.is_allowed());
+    assert!(
+        app.decide(&nobody.charges(&[("x", "y")], Cost::ONE), ChargeIntent::Take)
+            .await
+            .is_allowed()
+    );
     let page = app.metrics_page().await;
     assert_eq!(decisions(&page, "a", "allowed", "store"), Some(2));
     assert_eq!(decisions(&page, "a", "denied", "store"), Some(3));
@@ -117,8 +125,13 @@ async fn a_reload_keeps_the_counts_of_policies_that_stay() {
 struct Away;
 
 impl Store for Away {
-    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
-        Err(StoreError::new(StoreErrorKind::Lost, "cut"))
+    fn settle<'a>(
+        &'a self,
+        _: &'a [Charge<'a>],
+        _: Option<Span>,
+        _: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(ready(Err(StoreError::new(StoreErrorKind::Lost, "cut"))))
     }
 
     async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {
@@ -129,12 +142,12 @@ impl Store for Away {
         Err(StoreError::new(StoreErrorKind::Lost, "cut"))
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some([7; 16])
+    fn profile(&self) -> StoreProfile {
+        StoreProfile::remote([7; 16])
     }
 
-    fn is_available(&self) -> bool {
-        false
+    fn health(&self) -> StoreHealth {
+        StoreHealth { is_available: false, round_trip: None }
     }
 }
 
@@ -150,7 +163,7 @@ async fn a_store_that_fails_is_counted_and_so_is_who_stands_in() {
     for kind in ["l", "o", "c"] {
         for _ in 0..2 {
             let request_charges = plan.charges(&[("user", "alice"), ("kind", kind)], Cost::ONE);
-            let _ = app.decide(&request_charges).await;
+            let _ = app.decide(&request_charges, ChargeIntent::Take).await;
         }
     }
     let page = app.metrics_page().await;
@@ -177,7 +190,7 @@ async fn each_policy_answers_for_itself_while_the_store_is_away() {
     let plan = app.limiter().plan();
     let ask = async |request: &[(&str, &str)]| {
         let request_charges = plan.charges(request, Cost::ONE);
-        let decision = app.decide(&request_charges).await;
+        let decision = app.decide(&request_charges, ChargeIntent::Take).await;
         let answer = RateLimitAnswer::of_charges(&request_charges, &decision);
         let said: Vec<bool> = answer.each_limit().map(|said| said.verdict.allowed).collect();
         (answer.policy().unwrap_or_default().to_owned(), answer.violated().join(" "), said)

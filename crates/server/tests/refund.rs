@@ -4,8 +4,12 @@
 
 mod support;
 
+use std::future::ready;
 use support::Server;
-use tidegate::{Charge, ManualClock, Store, StoreError, StoreErrorKind, Timestamp, Verdicts};
+use tidegate::{
+    Charge, ManualClock, Promise, SettleResult, Span, Store, StoreError, StoreErrorKind, Timestamp,
+    Verdicts,
+};
 use tidegate_server::{App, ClientRights, ListenerConfig};
 
 const PATH: &str = "/v1/refund";
@@ -57,8 +61,13 @@ async fn a_refund_of_a_list_is_refused() {
 struct Broken;
 
 impl Store for Broken {
-    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
-        Err(StoreError::new(StoreErrorKind::Unreachable, "10.0.0.7 is gone"))
+    fn settle<'a>(
+        &'a self,
+        _: &'a [Charge<'a>],
+        _: Option<Span>,
+        _: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(ready(Err(StoreError::new(StoreErrorKind::Unreachable, "10.0.0.7 is gone"))))
     }
 
     async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {

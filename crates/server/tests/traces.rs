@@ -221,6 +221,30 @@ async fn every_listener_is_traced_and_no_span_has_a_key() {
     assert!(!shown.contains("alice") && !shown.contains("203.0.113.9"), "{shown}");
 }
 
+/// Repeated commands are decided together, whether or not they are traced.
+#[tokio::test]
+async fn each_command_of_a_pipeline_has_a_span() {
+    let (server, received) = (Traced::start(SamplingRatio::ALL).await, ReceivedTraces::default());
+    let check = "*3\r\n$8\r\nRL.CHECK\r\n$3\r\napi\r\n$5\r\nalice\r\n";
+    let throttle = "*5\r\n$11\r\nCL.THROTTLE\r\n$3\r\nbob\r\n$1\r\n1\r\n$1\r\n1\r\n$2\r\n60\r\n";
+    let mut redis = Client::over(TcpStream::connect(server.resp).await.unwrap());
+    redis.send(&format!("{}{}QUIT\r\n", check.repeat(3), throttle.repeat(3))).await;
+    redis.drain().await;
+    server.export(received.listen().await).await;
+    for (name, policy) in [("RL.CHECK", Some("api")), ("CL.THROTTLE", None)] {
+        let spans = received.spans();
+        let spans: Vec<_> = spans.iter().filter(|span| span.name == name).collect();
+        let allowed: Vec<_> = spans.iter().map(|span| is_allowed(span)).collect();
+        assert_eq!(allowed, [Some(true), Some(true), Some(false)], "{name}");
+        for span in spans {
+            assert_eq!(policy.is_some(), said(span, "tidegate.policy").is_some(), "{name}");
+            assert!(span.end_time_unix_nano > span.start_time_unix_nano);
+            assert!(number(span, "tidegate.store_ns").is_some_and(|nanos| nanos > 0));
+            assert_eq!(text(span, "tidegate.source"), "store");
+        }
+    }
+}
+
 /// Checks an address, as part of the caller's trace.
 async fn call(address: SocketAddr) {
     let stream = TcpStream::connect(address).await.unwrap();

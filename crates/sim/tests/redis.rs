@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tidegate::config::PolicySource;
 use tidegate::{
-    Charge, Cost, Decision, Plan, PlanLimiter, RedisConfig, RedisStore, RequestCharges, Store,
-    StoreError, Timestamp, Verdicts,
+    Charge, ChargeIntent, Cost, Decision, Plan, PlanLimiter, Promise, RedisConfig, RedisStore,
+    RequestCharges, SettleResult, Span, Store, StoreError, Timestamp, Verdicts,
 };
 use tidegate_sim::log::{LogGenerator, LogInput, LogLineFormat, LogReader};
 use tidegate_sim::{MemoryReplayLimiter, ReplayLimiter, WorkProgress};
@@ -20,8 +20,13 @@ use tokio::runtime::Runtime;
 struct InLogTime(RedisStore);
 
 impl Store for InLogTime {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.0.settle(charges, out).await
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        self.0.settle(charges, deadline, out)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -46,7 +51,8 @@ impl ReplayLimiter for RedisReplayLimiter {
 
     fn decide(&self, request_charges: &RequestCharges<'_>, at: Timestamp) -> Decision {
         self.limiter.store().0.set_now(at);
-        self.runtime.block_on(self.limiter.decide(request_charges))
+        self.runtime
+            .block_on(self.limiter.decide(request_charges, ChargeIntent::Take).into_future())
     }
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tidegate_core::{Charge, Span};
-use tidegate_store::{Store, StoreError, StoreUsage, Verdicts};
+use tidegate_store::{
+    Promise, SettleResult, Store, StoreError, StoreHealth, StoreProfile, StoreUsage, Verdicts,
+};
 
 use crate::RedisStore;
 use crate::batch::RedisRequest;
@@ -12,25 +14,22 @@ use crate::charge_placement::ChargePlacement::{self, Apart, Together};
 use crate::warm_up::require_runtime;
 
 impl Store for RedisStore {
-    fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        self.request_verdicts(charges, out, self.deadline())
+    fn profile(&self) -> StoreProfile {
+        StoreProfile {
+            shared_secret: Some(self.secret),
+            is_stepwise: self.dispatcher.is_cluster() || self.naming.has_shared_keys(),
+            names_keys: self.naming.has_format(),
+        }
     }
 
-    fn settle_within(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-        patience: Span,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        self.request_verdicts(charges, out, self.deadline().min(patience.into()))
-    }
-
-    fn is_stepwise(&self) -> bool {
-        self.dispatcher.is_cluster() || self.naming.has_shared_keys()
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        let patience = deadline.map_or(Duration::MAX, Duration::from).min(self.deadline());
+        Promise::Later(self.request_verdicts(charges, out, patience))
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -45,26 +44,15 @@ impl Store for RedisStore {
         self.for_caller().ask(request, self.deadline()).await.map(|_| ())
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some(self.secret)
-    }
-
-    fn names_keys(&self) -> bool {
-        self.naming.has_format()
-    }
-
     fn set_deadline(&self, longest: Span) {
         self.deadline.set(longest.into());
     }
 
-    fn is_available(&self) -> bool {
-        Self::is_available(self)
-    }
-
-    fn round_trip(&self) -> Option<Span> {
+    fn health(&self) -> StoreHealth {
         let queues = self.queues.iter().chain(&self.shared_key_queues);
         let usual = queues.map(|queue| queue.usual_round_trip()).filter(|usual| !usual.is_zero());
-        usual.min().map(|usual| Span::from_micros(usual.as_micros() as u64))
+        let round_trip = usual.min().map(|usual| Span::from_micros(usual.as_micros() as u64));
+        StoreHealth { is_available: self.is_available(), round_trip }
     }
 
     async fn usage(&self) -> Result<StoreUsage, StoreError> {
@@ -78,7 +66,7 @@ impl RedisStore {
         charges: &[Charge<'_>],
         out: &mut Verdicts,
         patience: Duration,
-    ) -> Result<bool, StoreError> {
+    ) -> SettleResult {
         require_runtime()?;
         let store = self.for_caller();
         let joined = match charges {

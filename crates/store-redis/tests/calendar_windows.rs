@@ -33,7 +33,7 @@ async fn months_weeks_and_days_end_as_they_do_in_memory() {
             store.set_now(tidegate_store::Clock::now(&clock));
             let (mut here, mut there) = (Verdicts::new(), Verdicts::new());
             memory.settle_now(&charges, &mut here);
-            store.settle(&charges, &mut there).await.unwrap();
+            store.settle(&charges, None, &mut there).await.unwrap();
             assert_eq!(here, there, "{calendar:?}");
             clock.advance(Span::from_secs(7 * 3_600 + 11));
         }

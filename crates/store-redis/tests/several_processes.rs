@@ -83,7 +83,7 @@ async fn hammer_one(store: &RedisStore, which: usize, counter: &Counter) -> Vec<
     let (start, mut admissions) = (Instant::now(), Vec::new());
     while start.elapsed() < RUN {
         let (asked, mut verdicts) = (now(), Verdicts::new());
-        let passes = store.settle(&[counter.charge()], &mut verdicts).await.unwrap();
+        let passes = store.settle(&[counter.charge()], None, &mut verdicts).await.unwrap();
         let answered = now();
         if passes {
             let reset_after = verdicts[0].reset_after.as_micros();

@@ -1,10 +1,11 @@
 //! The traits that every store implements.
 
+use std::fmt;
 use std::future::Future;
 
 use tidegate_core::{Charge, Rule, Span, Verdict};
 
-use crate::{StoreError, Verdicts};
+use crate::{Promise, StoreError, Verdicts};
 
 /// Keeps counters, and owns the clock that they use.
 ///
@@ -19,16 +20,17 @@ use crate::{StoreError, Verdicts};
 /// An error means that the store could not decide. If the charges may have been taken all the same, the
 /// error must [report it](StoreError::may_have_settled).
 ///
-/// A store in memory settles without waiting and implements [`LocalStore`] too; it answers
-/// [`try_settle`](Store::try_settle), which callers that are not async use. A remote store implements
-/// [`settle`](Store::settle) and leaves the defaults of both. To write one, begin with `tidegate_core::settle`:
-/// it decides, given access to the states.
+/// A store in memory answers at once and implements [`LocalStore`] too. To write a remote one, return a
+/// future from [`settle`](Store::settle), report a [shared secret](StoreProfile::shared_secret), and begin
+/// with `tidegate_core::settle`: it decides, given access to the states.
 ///
 /// A store around another one, here to count its requests, is a few lines:
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use tidegate::{Charge, Limiter, MemoryStore, Store, StoreError, Verdicts};
+/// use tidegate::{
+///     Charge, Limiter, MemoryStore, Promise, SettleResult, Span, Store, StoreError, Verdicts,
+/// };
 ///
 /// #[derive(Default)]
 /// struct Counted {
@@ -37,9 +39,14 @@ use crate::{StoreError, Verdicts};
 /// }
 ///
 /// impl Store for Counted {
-///     async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+///     fn settle<'a>(
+///         &'a self,
+///         charges: &'a [Charge<'a>],
+///         deadline: Option<Span>,
+///         out: &'a mut Verdicts,
+///     ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
 ///         self.requests.fetch_add(1, Ordering::Relaxed);
-///         self.inner.settle(charges, out).await
+///         self.inner.settle(charges, deadline, out)
 ///     }
 ///
 ///     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -61,43 +68,27 @@ use crate::{StoreError, Verdicts};
 /// # }
 /// ```
 pub trait Store: Send + Sync {
+    /// What kind of store this is.
+    #[inline]
+    fn profile(&self) -> StoreProfile {
+        StoreProfile::EMBEDDED
+    }
+
     /// Settles the charges of one request: returns whether every enforced charge passes, and appends a
     /// verdict for each charge to `out`. Charges that cost nothing are peeks, and change nothing.
+    ///
+    /// A store that has to wait must give up by the `deadline` if that is before its own, with an error of
+    /// kind [`Timeout`](crate::StoreErrorKind::Timeout).
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store could not decide. Verdicts in `out` do not count then.
-    fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
-
-    /// [`settle`](Store::settle) with a deadline that is shorter than the store's own. Stores that have
-    /// to wait must give up by then, with an error of kind [`Timeout`](crate::StoreErrorKind::Timeout),
-    /// and treat it as any other missed deadline.
-    fn settle_within(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-        deadline: Span,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        let _ = deadline;
-        self.settle(charges, out)
-    }
-
-    /// Whether the store may settle several counters one after the other. Then units of the first are
-    /// given back if a later counter denies, and look used in between.
-    fn is_stepwise(&self) -> bool {
-        false
-    }
-
-    /// [`settle`](Store::settle) for callers that cannot wait. Returns `None`, and takes nothing, if the
-    /// store would have to wait: the caller should use `settle` then.
-    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        let _ = (charges, out);
-        None
-    }
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a>;
 
     /// Settles each charge separately, in order, for callers that have many charges and cannot wait.
     /// Calls `report` with each verdict. Charges are taken in groups, so that the store can prefetch
@@ -122,31 +113,14 @@ pub trait Store: Send + Sync {
     /// Deletes a charge's counter, as if the key were new.
     fn reset(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The secret with which keys become fingerprints, if other processes must find the same counters.
-    /// `None` if no other process sees them: then each process has its own secret.
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        None
-    }
-
-    /// Whether the names of callers and limits are part of its keys, so that [charges](Charge::named)
-    /// must carry them.
-    fn names_keys(&self) -> bool {
-        false
-    }
-
     /// Sets the deadline of all operations from now on, for stores that have to wait.
     fn set_deadline(&self, longest: Span) {
         let _ = longest;
     }
 
-    /// Whether requests are currently sent to the store. They are not while it does not answer.
-    fn is_available(&self) -> bool {
-        true
-    }
-
-    /// The typical round trip, for remote stores that have answered.
-    fn round_trip(&self) -> Option<Span> {
-        None
+    /// How well the store can be reached.
+    fn health(&self) -> StoreHealth {
+        StoreHealth::EMBEDDED
     }
 
     /// What the store holds, as far as that is known, for operators and metrics.
@@ -159,6 +133,64 @@ pub trait Store: Send + Sync {
         let _ = rule;
         None
     }
+}
+
+/// Whether every enforced charge of a settlement passes.
+pub type SettleResult = Result<bool, StoreError>;
+
+/// What kind of store it is: facts that do not depend on its counters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StoreProfile {
+    /// The secret with which keys become fingerprints, if other processes must find the same counters.
+    /// `None` if no other process sees them: then each process has its own secret.
+    pub shared_secret: Option<[u8; 16]>,
+    /// Whether the store may settle several counters one after the other. Then units of the first are
+    /// given back if a later counter denies, and look used in between.
+    pub is_stepwise: bool,
+    /// Whether the names of callers and limits are part of its keys, so that [charges](Charge::named)
+    /// must carry them.
+    pub names_keys: bool,
+}
+
+impl StoreProfile {
+    /// A store in this process, which shares nothing.
+    pub const EMBEDDED: Self = Self { shared_secret: None, is_stepwise: false, names_keys: false };
+
+    /// A store that other processes share, which settles everything in one step.
+    pub const fn remote(secret: [u8; 16]) -> Self {
+        Self { shared_secret: Some(secret), ..Self::EMBEDDED }
+    }
+
+    /// Whether other processes share the store, so that asking it takes a while and can fail.
+    #[inline]
+    pub const fn is_remote(&self) -> bool {
+        self.shared_secret.is_some()
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for StoreProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreProfile")
+            .field("is_remote", &self.is_remote())
+            .field("is_stepwise", &self.is_stepwise)
+            .field("names_keys", &self.names_keys)
+            .finish()
+    }
+}
+
+/// How well a store can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreHealth {
+    /// Whether requests are currently sent to the store. They are not while it does not answer.
+    pub is_available: bool,
+    /// The typical round trip, for remote stores that have answered.
+    pub round_trip: Option<Span>,
+}
+
+impl StoreHealth {
+    /// Of a store in this process, which is always there.
+    pub const EMBEDDED: Self = Self { is_available: true, round_trip: None };
 }
 
 /// What a store holds, as far as that is known.
@@ -222,25 +254,19 @@ pub trait LocalStore: Store {
 }
 
 impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        (**self).settle(charges, out).await
+    #[inline]
+    fn profile(&self) -> StoreProfile {
+        (**self).profile()
     }
 
-    async fn settle_within(
-        &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-        deadline: Span,
-    ) -> Result<bool, StoreError> {
-        (**self).settle_within(charges, out, deadline).await
-    }
-
-    fn is_stepwise(&self) -> bool {
-        (**self).is_stepwise()
-    }
-
-    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        (**self).try_settle(charges, out)
+    #[inline]
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        (**self).settle(charges, deadline, out)
     }
 
     fn settle_each<'c>(
@@ -251,36 +277,24 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).settle_each(charges, report)
     }
 
-    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        (**self).refund(charge).await
+    fn refund(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send {
+        (**self).refund(charge)
     }
 
-    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        (**self).reset(charge).await
-    }
-
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        (**self).shared_secret()
-    }
-
-    fn names_keys(&self) -> bool {
-        (**self).names_keys()
+    fn reset(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send {
+        (**self).reset(charge)
     }
 
     fn set_deadline(&self, longest: Span) {
         (**self).set_deadline(longest);
     }
 
-    fn is_available(&self) -> bool {
-        (**self).is_available()
+    fn health(&self) -> StoreHealth {
+        (**self).health()
     }
 
-    fn round_trip(&self) -> Option<Span> {
-        (**self).round_trip()
-    }
-
-    async fn usage(&self) -> Result<StoreUsage, StoreError> {
-        (**self).usage().await
+    fn usage(&self) -> impl Future<Output = Result<StoreUsage, StoreError>> + Send {
+        (**self).usage()
     }
 
     fn overflowed_of(&self, rule: &Rule) -> Option<u64> {

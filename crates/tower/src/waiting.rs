@@ -1,7 +1,6 @@
 //! A layer that lets denied requests wait for their turn.
 
 use tidegate_limiter::{Decision, Fingerprint, WaitLimits, WaitQueues};
-use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::backend::{LayerBackend, LayerCheck, LayerDecision};
 
@@ -28,26 +27,13 @@ impl LayerWaiting {
         check: &LayerCheck,
         line: Fingerprint,
     ) -> LayerDecision {
-        let turn_away = || LayerDecision::turned_away(Decision::deny(self.limits.max_wait), check);
-        let Ok(place) = self.queues.join(line, self.limits.max_queue) else { return turn_away() };
-        // `None` if the time cannot be represented: never give up then.
-        let give_up_at = Instant::now().checked_add(self.limits.max_wait);
-        let _turn = match give_up_at {
-            Some(at) => match timeout_at(at, place.turn()).await {
-                Ok(turn) => turn,
-                Err(_) => return turn_away(),
-            },
-            None => place.turn().await,
+        let decide = || backend.decide(check);
+        let wait_for = |decided: &LayerDecision| {
+            decided.decision.retry_after().filter(|_| !decided.decision.is_allowed())
         };
-        loop {
-            let decided = backend.decide(check).await;
-            let wait = decided.decision.retry_after().filter(|_| !decided.decision.is_allowed());
-            let ready_at = wait.and_then(|wait| Instant::now().checked_add(wait));
-            let in_time = |at: &Instant| give_up_at.is_none_or(|give_up_at| *at <= give_up_at);
-            match ready_at.filter(in_time) {
-                Some(at) => sleep_until(at).await,
-                None => return decided,
-            }
-        }
+        let decided = self.queues.in_turn(line, self.limits, decide, wait_for).await;
+        let turned_away =
+            |_| LayerDecision::turned_away(Decision::deny(self.limits.max_wait), check);
+        decided.unwrap_or_else(turned_away)
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn follow_store<S: Store + SharedSettings + 'static>(
     expected_nodes: u32,
 ) {
     tokio::spawn(log_store_changes(Arc::clone(app)));
-    if app.limiter().store().shared_secret().is_some() {
+    if app.limiter().store().profile().is_remote() {
         tokio::spawn(log_eviction_changes(Arc::clone(app)));
     }
     // The task that follows the settings reports errors.

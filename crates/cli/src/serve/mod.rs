@@ -85,7 +85,7 @@ impl ServeCommand {
         about: String,
         key_check: Option<Arc<SharedKeyCheck>>,
     ) -> anyhow::Result<ExitCode> {
-        let shared_by = store.shared_secret().map(|_| self.expected_nodes);
+        let shared_by = store.profile().shared_secret.map(|_| self.expected_nodes);
         let app = match self.app(source.as_ref(), store) {
             Ok(app) => app,
             Err(problems) => return Ok(print_problems(&problems)),

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use tidegate::{Charge, Fingerprint, LocalStore as _, MemoryStore, Store, StoreError, Verdicts};
+use tidegate::{
+    Charge, Fingerprint, MemoryStore, Promise, SettleResult, Span, Store, StoreError, StoreProfile,
+    Verdicts,
+};
 
 /// A recording store. It requires names, so that every charge has its policy and its caller.
 #[derive(Default)]
@@ -32,14 +35,14 @@ impl Ledger {
 }
 
 impl Store for Ledger {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
         self.record(charges);
-        Ok(self.store.settle_now(charges, out))
-    }
-
-    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        self.record(charges);
-        Some(self.store.settle_now(charges, out))
+        self.store.settle(charges, deadline, out)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -50,7 +53,7 @@ impl Store for Ledger {
         self.store.reset(charge).await
     }
 
-    fn names_keys(&self) -> bool {
-        true
+    fn profile(&self) -> StoreProfile {
+        StoreProfile { names_keys: true, ..StoreProfile::EMBEDDED }
     }
 }

@@ -8,8 +8,11 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
-use tidegate_core::{Charge, Span};
-use tidegate_store::{MemoryStore, Store, StoreError, Verdicts};
+use tidegate_core::{Charge, Rule, Span, Verdict};
+use tidegate_store::{
+    MemoryStore, Promise, SettleResult, Store, StoreError, StoreHealth, StoreProfile, StoreUsage,
+    Verdicts,
+};
 
 use crate::AnyStore;
 use crate::blocking::BackgroundFuture;
@@ -76,7 +79,7 @@ pub(super) struct FunctionStore {
 
 impl FunctionStore {
     fn new<S: Store + 'static>(store: S) -> Self {
-        let is_remote = Store::shared_secret(&store).is_some();
+        let is_remote = store.profile().is_remote();
         Self { store: RwLock::new(AnyStore::new(store)), is_remote, is_own: false }
     }
 
@@ -103,25 +106,31 @@ impl FunctionStore {
 }
 
 impl Store for FunctionStore {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.answer(self.current().settle(charges, out)).await
+    fn profile(&self) -> StoreProfile {
+        self.store.read().profile()
     }
 
-    async fn settle_within(
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        if let Some(answer) = self.store.read().settle(charges, deadline, out).ready() {
+            return Promise::Ready(answer);
+        }
+        Promise::Later(async move {
+            let store = self.current();
+            self.answer(store.settle(charges, deadline, out).into_future()).await
+        })
+    }
+
+    fn settle_each<'c>(
         &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-        deadline: Span,
-    ) -> Result<bool, StoreError> {
-        self.answer(self.current().settle_within(charges, out, deadline)).await
-    }
-
-    fn is_stepwise(&self) -> bool {
-        self.store.read().is_stepwise()
-    }
-
-    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        self.store.read().try_settle(charges, out)
+        charges: impl IntoIterator<Item = Charge<'c>>,
+        report: impl FnMut(&Charge<'c>, &Verdict),
+    ) -> bool {
+        self.store.read().settle_each(charges, report)
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -132,19 +141,29 @@ impl Store for FunctionStore {
         self.answer(self.current().reset(charge)).await
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        self.store.read().shared_secret()
+    fn set_deadline(&self, longest: Span) {
+        self.store.read().set_deadline(longest);
     }
 
-    fn names_keys(&self) -> bool {
-        self.store.read().names_keys()
+    fn health(&self) -> StoreHealth {
+        self.store.read().health()
     }
 
-    fn is_available(&self) -> bool {
-        self.store.read().is_available()
+    async fn usage(&self) -> Result<StoreUsage, StoreError> {
+        self.answer(self.current().usage()).await
     }
 
-    fn round_trip(&self) -> Option<Span> {
-        self.store.read().round_trip()
+    fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
+        self.store.read().overflowed_of(rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_of_functions_does_all_that_the_store_does() {
+        tidegate_conformance::check_forwarding(FunctionStore::new);
     }
 }

@@ -56,11 +56,8 @@ impl<S: Store> Decider<S> {
         charges: &[Charge<'_>],
         terms: DecisionTerms,
         mode: impl Fn(usize) -> OnStoreError + Send,
+        moment: DenyCacheMoment,
     ) -> Decision {
-        let moment = denials.moment(charges);
-        if let Some(decision) = self.cached_denial(denials, charges, terms, moment) {
-            return decision;
-        }
         let peeks: SmallVec<[Charge<'_>; 4]> =
             charges.iter().map(|charge| charge.with_cost(Cost::PEEK)).collect();
         let peeked = self.ask_within(&peeks, terms.deadline).await;

@@ -13,7 +13,7 @@ mod without_store;
 
 use tidegate_core::{Charge, Span, Timestamp};
 use tidegate_policy::{OnStoreError, Precision};
-use tidegate_store::{Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate_store::{Promise, Store, StoreError, StoreErrorKind, StoreHealth, Verdicts};
 use tokio::time::timeout;
 
 use self::feasibility::Feasibility;
@@ -62,10 +62,27 @@ impl DecisionTerms {
     }
 }
 
+/// What is known of a decision that has to wait, so that nothing is looked up twice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PendingDecision {
+    /// An embedded store that does not answer at once.
+    Embedded,
+    /// An embedded store that failed at once.
+    Failed,
+    /// A remote store: nothing spares us from asking it.
+    Remote {
+        /// The moment before it is asked.
+        moment: DenyCacheMoment,
+        terms: DecisionTerms,
+        /// Whether the request can pass at all.
+        is_possible: bool,
+    },
+}
+
 impl<S: Store> Decider<S> {
     /// `nodes` is how many instances share the limits.
     pub(crate) fn new(store: S, nodes: u32) -> Self {
-        let denials = store.shared_secret().map(|_| DenyCache::new());
+        let denials = store.profile().is_remote().then(DenyCache::new);
         Self {
             store,
             denials,
@@ -91,78 +108,97 @@ impl<S: Store> Decider<S> {
         self.denials.is_some()
     }
 
-    /// Decides without waiting. Returns `None`, and takes nothing, if the store has to be awaited.
+    /// Decides, if that needs no waiting. Otherwise nothing is taken, and [`finish`](Self::finish) goes on
+    /// from here.
     #[inline]
-    pub(crate) fn try_decide(
+    pub(crate) fn begin(
         &self,
         charges: &[Charge<'_>],
-        terms: DecisionTerms,
-    ) -> Option<Decision> {
-        if let Some(denials) = &self.denials {
-            return match Feasibility::of(charges) {
-                Feasibility::AllLimitsZero => {
-                    Some(denial_without_store(charges, DecisionSource::None))
-                }
-                Feasibility::NeverPasses => {
-                    self.cached_denial(denials, charges, terms, denials.moment(charges))
-                }
-                Feasibility::Possible => {
-                    self.cached_decision(denials, charges, terms, denials.moment(charges))
-                }
-            };
+        terms: impl FnOnce() -> DecisionTerms,
+    ) -> Promise<Decision, PendingDecision> {
+        let Some(denials) = &self.denials else { return self.begin_embedded(charges) };
+        let feasibility = Feasibility::of(charges);
+        if feasibility == Feasibility::AllLimitsZero {
+            return Promise::Ready(denial_without_store(charges, DecisionSource::None));
         }
-        let mut is_answered = false;
-        let decision = Decision::of_charges(charges, DecisionSource::Store, |out| {
-            let answer = self.store.try_settle(charges, out);
-            is_answered = answer.is_some();
-            answer.unwrap_or_default()
-        });
-        is_answered.then_some(decision)
+        let (moment, terms) = (denials.moment(charges), terms());
+        let is_possible = feasibility == Feasibility::Possible;
+        let cached = if is_possible {
+            self.cached_decision(denials, charges, terms, moment)
+        } else {
+            self.cached_denial(denials, charges, terms, moment)
+        };
+        match cached {
+            Some(decision) => Promise::Ready(decision),
+            None => Promise::Later(PendingDecision::Remote { moment, terms, is_possible }),
+        }
     }
 
-    /// Decides about charges. `mode` is each charge's behaviour without a store.
-    pub(crate) async fn decide(
+    #[inline]
+    fn begin_embedded(&self, charges: &[Charge<'_>]) -> Promise<Decision, PendingDecision> {
+        let mut decision = Decision::without_verdicts(false, DecisionSource::Store);
+        match self.store.settle(charges, None, decision.verdicts_mut()).ready() {
+            Some(Ok(passes)) => {
+                decision.fill_outcome(charges, passes);
+                Promise::Ready(decision)
+            }
+            Some(Err(_)) => Promise::Later(PendingDecision::Failed),
+            None => Promise::Later(PendingDecision::Embedded),
+        }
+    }
+
+    /// Makes a decision that [`begin`](Self::begin) could not make. `mode` is each charge's behaviour
+    /// without a store.
+    pub(crate) async fn finish(
         &self,
+        pending: PendingDecision,
         charges: &[Charge<'_>],
-        terms: DecisionTerms,
         mode: impl Fn(usize) -> OnStoreError + Send,
     ) -> Decision {
-        let Some(denials) = &self.denials else {
-            let decision = self.ask_within(charges, None).await;
-            return decision.unwrap_or_else(|_| self.decide_without_store(charges, mode));
+        let (Some(denials), PendingDecision::Remote { moment, terms, is_possible }) =
+            (&self.denials, pending)
+        else {
+            let answer = match pending {
+                PendingDecision::Failed => None,
+                _ => self.ask_within(charges, None).await.ok(),
+            };
+            return answer.unwrap_or_else(|| self.decide_without_store(charges, mode));
         };
-        match Feasibility::of(charges) {
-            Feasibility::AllLimitsZero => {
-                return denial_without_store(charges, DecisionSource::None);
-            }
-            Feasibility::NeverPasses => {
-                return Box::pin(self.peek_infeasible(denials, charges, terms, mode)).await;
-            }
-            Feasibility::Possible => {}
-        }
-        let now = denials.moment(charges);
-        if let Some(decision) = self.cached_decision(denials, charges, terms, now) {
-            return decision;
+        if !is_possible {
+            return Box::pin(self.peek_infeasible(denials, charges, terms, mode, moment)).await;
         }
         let mut decision = Decision::without_verdicts(false, DecisionSource::Store);
-        let outcome = if let Some(request) = self.lease_request(charges, terms, now.at) {
+        let outcome = if let Some(request) = self.lease_request(charges, terms, moment.at) {
             let leased = Box::pin(self.ask_with_lease(denials, charges, terms, request)).await;
             leased.map(|leased| decision = leased)
         } else {
             self.ask_into(charges, terms.deadline, &mut decision).await
         };
         let answered_at = denials.now();
-        let took = answered_at.since(now.at);
+        let took = answered_at.since(moment.at);
         if let Err(error) = outcome {
             return self.decide_after_failure(&error, took, charges, mode);
         }
         self.vitals.record_answer(took);
         self.outage.record_answer(answered_at);
-        self.learn(denials, charges, &decision, now, answered_at);
+        self.learn(denials, charges, &decision, moment, answered_at);
         if terms.leased.is_some() {
-            return self.with_leased_remaining(charges, terms, decision, now.at);
+            return self.with_leased_remaining(charges, terms, decision, moment.at);
         }
         decision
+    }
+
+    /// Decides about charges, whether or not that needs waiting.
+    pub(crate) async fn decide(
+        &self,
+        charges: &[Charge<'_>],
+        terms: DecisionTerms,
+        mode: impl Fn(usize) -> OnStoreError + Send,
+    ) -> Decision {
+        match self.begin(charges, || terms) {
+            Promise::Ready(decision) => decision,
+            Promise::Later(pending) => self.finish(pending, charges, mode).await,
+        }
     }
 
     #[cold]
@@ -182,7 +218,7 @@ impl<S: Store> Decider<S> {
 
     /// The store's problem, until it answers again.
     pub(crate) fn store_problem(&self) -> Option<String> {
-        self.trouble.problem(self.now(), self.store.is_available())
+        self.trouble.problem(self.now(), self.store.health().is_available)
     }
 
     /// The time by the deny cache's clock. Local stores have no deny cache and do not use the time.
@@ -191,11 +227,12 @@ impl<S: Store> Decider<S> {
     }
 
     pub(crate) fn report(&self) -> StoreReport {
+        let StoreHealth { is_available, round_trip } = self.store.health();
         StoreReport {
             is_remote: self.is_remote(),
-            is_available: self.store.is_available(),
+            is_available,
             problem: self.store_problem(),
-            round_trip: self.store.round_trip(),
+            round_trip,
             latency: self.vitals.latency(),
             errors: self.vitals.errors(),
         }
@@ -221,10 +258,10 @@ impl<S: Store> Decider<S> {
         decision: &mut Decision,
     ) -> Result<(), StoreError> {
         let verdicts = decision.verdicts_mut();
+        let settled = self.store.settle(charges, deadline, verdicts);
         let allowed = match deadline {
-            None => self.store.settle(charges, verdicts).await?,
+            None => settled.await?,
             Some(deadline) => {
-                let settled = self.store.settle_within(charges, verdicts, deadline);
                 timeout((deadline + LENIENCE).into(), settled).await.unwrap_or_else(|_| {
                     let message = format!("no answer within {deadline}");
                     Err(StoreError::new(StoreErrorKind::Timeout, message))
@@ -262,7 +299,7 @@ impl<S: Store> Decider<S> {
         decision: &Decision,
         moment: DenyCacheMoment,
     ) -> DenyCacheMoment {
-        if charges.len() < 2 || !self.store.is_stepwise() {
+        if charges.len() < 2 || !self.store.profile().is_stepwise {
             return moment;
         }
         let verdicts = charges.iter().zip(decision.verdicts());

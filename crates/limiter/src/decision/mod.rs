@@ -8,7 +8,7 @@ mod source;
 
 use std::time::Duration;
 
-use tidegate_core::{Charge, Rule, Span, Verdict, pays};
+use tidegate_core::{Charge, Cost, Rule, Span, Verdict, pays};
 use tidegate_store::Verdicts;
 
 pub use self::reason::DecisionReason;
@@ -229,6 +229,18 @@ impl Decision {
     /// closed count.
     pub const fn counts(&self, index: usize) -> bool {
         self.enforced & bit(index) != 0
+    }
+
+    /// The largest part of a denied cost that all enforced limits have left, if anything is left.
+    pub fn largest_part(&self) -> Option<Cost> {
+        let counted = self.verdicts.iter().enumerate().filter(|(index, _)| self.counts(*index));
+        let left = counted.map(|(_, verdict)| verdict.remaining).min()?;
+        Cost::new(left).ok().filter(|left| !self.allowed && !left.is_peek())
+    }
+
+    /// Whether the limit at `index` denies: by its verdict, or for lack of a store.
+    pub fn is_denied_by(&self, index: usize) -> bool {
+        self.counts(index) && self.verdicts.get(index).is_none_or(|verdict| !verdict.allowed)
     }
 
     /// Whether this decision took the cost of the charge at `index`. A shadow limit without room takes

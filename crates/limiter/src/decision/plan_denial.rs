@@ -37,6 +37,17 @@ impl Decision {
         self
     }
 
+    /// The decision about a peek as one about the smallest cost: denied where nothing remains.
+    pub(crate) fn denied_if_used_up(mut self) -> Self {
+        for index in 0..self.verdicts.len() {
+            let verdict = self.verdicts.get(index).filter(|_| self.counts(index));
+            if let Some(used_up) = verdict.copied().filter(|it| it.allowed && it.remaining == 0) {
+                self = self.with_wait(index, used_up.reset_after);
+            }
+        }
+        self
+    }
+
     /// Denied, and the charge at `index` has to wait at least `wait`.
     pub(crate) fn with_wait(mut self, index: usize, wait: Span) -> Self {
         self.allowed = false;

@@ -4,7 +4,7 @@ use tidegate_core::{Charge, Span};
 use tidegate_policy::{OnStoreError, PlannedPolicy, RequestCharges};
 use tidegate_store::{Stopwatch, Store};
 
-use super::{PlanLimiter, terms_of};
+use super::PlanLimiter;
 use crate::decider::DecisionTerms;
 use crate::{Decision, DecisionSource};
 
@@ -25,8 +25,7 @@ impl DecisionSteps {
         self.stopwatch = Stopwatch::start();
     }
 
-    fn terms(&self, request: &RequestCharges<'_>) -> DecisionTerms {
-        let terms = terms_of(request);
+    fn terms(&self, terms: DecisionTerms) -> DecisionTerms {
         let spent = Span::from_micros(self.stopwatch.nanos() / 1_000);
         DecisionTerms { deadline: terms.deadline.map(|deadline| deadline.minus(spent)), ..terms }
     }
@@ -44,7 +43,8 @@ impl<S: Store> PlanLimiter<S> {
         if steps.is_store_away {
             return self.decider.decide_without_store(charges, mode);
         }
-        let decision = self.decider.decide(charges, steps.terms(request), mode).await;
+        let decision =
+            self.decider.decide(charges, steps.terms(self.terms_of(request)), mode).await;
         steps.is_store_away = decision.source() == DecisionSource::Fallback;
         decision
     }

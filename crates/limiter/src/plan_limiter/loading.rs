@@ -72,5 +72,5 @@ impl<S: Store> PlanLimiter<S> {
 }
 
 fn hasher_of(store: &impl Store) -> KeyHasher {
-    store.shared_secret().map_or_else(KeyHasher::of_this_process, KeyHasher::shared)
+    store.profile().shared_secret.map_or_else(KeyHasher::of_this_process, KeyHasher::shared)
 }

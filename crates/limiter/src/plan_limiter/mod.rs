@@ -2,24 +2,27 @@
 
 mod block;
 mod decision_steps;
+mod intent;
 mod loading;
 mod one_policy;
 mod refund;
 mod watch;
 
 use std::fmt;
+use std::future::Future;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use tidegate_core::{Charge, Cost, Span, Verdict};
-use tidegate_policy::{Attributes, OnStoreError, Plan, PlannedPolicy, Precision, RequestCharges};
-use tidegate_store::{MemoryStore, Store};
+use tidegate_policy::{Attributes, Plan, PlannedPolicy, Precision, RequestCharges};
+use tidegate_store::{MemoryStore, Promise, Store};
 
-use self::block::{CallerBlock, blocks_of, has_blocks};
+use self::block::{blocks_of, has_blocks};
 use self::decision_steps::{DecisionSteps, on_store_error_of};
+pub use self::intent::ChargeIntent;
 pub use self::watch::{PlanFileEvent, PlanWatch};
-use crate::decider::{Decider, DecisionTerms, denial_without_store};
+use crate::decider::{Decider, DecisionTerms, PendingDecision, denial_without_store};
 use crate::{Decision, DecisionSource, StoreEvent, StoreReport};
 
 /// Decides by a plan, which can be replaced while decisions are being made.
@@ -50,7 +53,7 @@ impl<S: Store> PlanLimiter<S> {
     /// Decides by this plan until another [replaces](Self::replace) it.
     pub fn new(plan: Plan, store: S) -> Self {
         set_deadline(&store, &plan);
-        let plan = plan.naming_keys(store.names_keys());
+        let plan = plan.naming_keys(store.profile().names_keys);
         Self { plan: ArcSwap::from_pointee(plan), decider: Decider::new(store, 1) }
     }
 
@@ -106,7 +109,7 @@ impl<S: Store> PlanLimiter<S> {
     /// Decisions that are being made keep the plan that they began with. The swap takes no lock.
     pub fn replace(&self, plan: Plan) {
         set_deadline(self.decider.store(), &plan);
-        self.plan.store(Arc::new(plan.naming_keys(self.decider.store().names_keys())));
+        self.plan.store(Arc::new(plan.naming_keys(self.decider.store().profile().names_keys)));
         // After the swap, so that the last denials by the old plan are forgotten too.
         self.decider.forget_denials();
     }
@@ -159,88 +162,115 @@ impl<S: Store> PlanLimiter<S> {
     {
         let plan = self.plan();
         let charges = plan.charges(request, cost);
-        self.decide(&charges).await
+        self.decide(&charges, ChargeIntent::Take).await
     }
 
-    /// Decides about a request's charges; verdicts come in their order.
-    pub async fn decide(&self, request: &RequestCharges<'_>) -> Decision {
-        // With a remote store, `try_decide` would look up the deny cache, which `Decider::decide` does
-        // again: only the cases that need neither are decided here.
-        if self.is_remote()
-            && let Some(decision) = decision_without_store(request)
-        {
-            return decision;
+    /// Decides about a request's charges; verdicts come in their order. What is known without waiting is
+    /// there at once: by a store in this process, a lease or a cached denial.
+    ///
+    /// ```
+    /// use tidegate::config::PolicySource;
+    /// use tidegate::{ChargeIntent, Cost, MemoryStore, PlanLimiter, Promise};
+    ///
+    /// let text = "policies: [{ name: api, key: [user], limits: [1/hour] }]";
+    /// let limiter = PlanLimiter::load(&PolicySource::new("limits.yaml", text)?, MemoryStore::new())?;
+    /// let plan = limiter.plan();
+    /// let charges = plan.charges(&[("user", "42")], Cost::ONE);
+    /// for is_allowed in [true, false] {
+    ///     let Promise::Ready(decision) = limiter.decide(&charges, ChargeIntent::Take) else {
+    ///         unreachable!("the store is in this process");
+    ///     };
+    ///     assert_eq!(decision.is_allowed(), is_allowed);
+    /// }
+    /// # Ok::<(), tidegate::config::FileProblems>(())
+    /// ```
+    pub fn decide(
+        &self,
+        request: &RequestCharges<'_>,
+        intent: ChargeIntent<'_>,
+    ) -> Promise<Decision, impl Future<Output = Decision> + Send> {
+        // Whatever is rare and large is boxed, so that it does not enlarge every decision's future.
+        let (mut pending, mut peeks) = (None, None);
+        match intent {
+            ChargeIntent::Take => match self.begin(request) {
+                Promise::Ready(decision) => return Promise::Ready(decision),
+                Promise::Later(rest) => pending = Some(rest),
+            },
+            ChargeIntent::Peek => {
+                let free = request.clone().with_cost(Cost::PEEK);
+                match self.begin(&free) {
+                    Promise::Ready(decision) => {
+                        return Promise::Ready(decision.denied_if_used_up());
+                    }
+                    Promise::Later(rest) => (pending, peeks) = (Some(rest), Some(Box::new(free))),
+                }
+            }
+            _ => {}
         }
-        if !self.is_remote()
-            && let Some(decision) = self.try_decide(request)
-        {
-            return decision;
-        }
-        self.decide_by_store(request).await
-    }
-
-    /// [`decide`](Self::decide) for callers that cannot wait. Returns `None`, and takes nothing, if a
-    /// remote store has to be asked or if a policy blocks the callers that it denies.
-    pub fn try_decide(&self, request: &RequestCharges<'_>) -> Option<Decision> {
-        decision_without_store(request).or_else(|| {
-            let is_plain = !request.is_named() && !has_blocks(request);
-            is_plain.then(|| self.decider.try_decide(request.charges(), terms_of(request)))?
+        Promise::Later(async move {
+            match (pending, peeks) {
+                (None, _) => Box::pin(self.decide_by(request, intent)).await,
+                (Some(pending), None) => self.finish(request, pending).await,
+                (Some(pending), Some(peeks)) => {
+                    Box::pin(self.finish(&peeks, pending)).await.denied_if_used_up()
+                }
+            }
         })
     }
 
-    async fn decide_by_store(&self, request: &RequestCharges<'_>) -> Decision {
+    /// The first part of a decision, which needs no waiting.
+    fn begin(&self, request: &RequestCharges<'_>) -> Promise<Decision, PlanPending> {
+        if request.is_empty() {
+            let decision = Decision::without_verdicts(true, DecisionSource::None);
+            return Promise::Ready(decision);
+        }
+        if request.exceeds_max_charges() {
+            let denial = denial_without_store(request.charges(), DecisionSource::None);
+            return Promise::Ready(denial);
+        }
+        if request.is_named() || has_blocks(request) {
+            return Promise::Later(PlanPending::InSteps);
+        }
+        match self.decider.begin(request.charges(), || self.terms_of(request)) {
+            Promise::Ready(decision) => Promise::Ready(decision),
+            Promise::Later(pending) => Promise::Later(PlanPending::AtStore(pending)),
+        }
+    }
+
+    /// The rest of a decision.
+    async fn finish(&self, request: &RequestCharges<'_>, pending: PlanPending) -> Decision {
+        match pending {
+            PlanPending::AtStore(pending) => {
+                let mode = |index| on_store_error_of(request, index);
+                self.decider.finish(pending, request.charges(), mode).await
+            }
+            PlanPending::InSteps => Box::pin(self.decide_in_steps(request)).await,
+        }
+    }
+
+    async fn take(&self, request: &RequestCharges<'_>) -> Decision {
+        match self.begin(request) {
+            Promise::Ready(decision) => decision,
+            Promise::Later(pending) => self.finish(request, pending).await,
+        }
+    }
+
+    /// Decides about charges with names, or of policies that block the callers they deny.
+    async fn decide_in_steps(&self, request: &RequestCharges<'_>) -> Decision {
         let named = request.is_named().then(|| request.named_charges());
         let charges = named.as_deref().unwrap_or(request.charges());
+        let mode = |index| on_store_error_of(request, index);
         let blocks = blocks_of(request);
         if blocks.is_empty() {
-            return self.ask(request, charges).await;
+            return self.decider.decide(charges, self.terms_of(request), mode).await;
         }
-        // Blocks are rare and their future is large: boxed, it does not enlarge every decision's future.
-        Box::pin(self.decide_unless_blocked(request, charges, &blocks)).await
-    }
-
-    async fn decide_unless_blocked(
-        &self,
-        request: &RequestCharges<'_>,
-        charges: &[Charge<'_>],
-        blocks: &[CallerBlock<'_>],
-    ) -> Decision {
         let mut steps = DecisionSteps::begin();
-        match self.decide_if_blocked(request, blocks, &mut steps).await {
+        match self.decide_if_blocked(request, &blocks, &mut steps).await {
             Some(decision) => decision,
             None => {
-                let mode = |index| on_store_error_of(request, index);
                 let decision = self.decide_step(&mut steps, request, charges, mode).await;
-                self.block(request, blocks, decision, &mut steps).await
+                self.block(request, &blocks, decision, &mut steps).await
             }
-        }
-    }
-
-    /// Decides about charges that belong to no policy, such as those of a limit that came with the
-    /// request ([`Plan::ad_hoc`]): all charges are taken, or none. `on_store_error` is the behaviour
-    /// without the store.
-    pub async fn decide_charges(
-        &self,
-        charges: &[Charge<'_>],
-        on_store_error: OnStoreError,
-    ) -> Decision {
-        if charges.is_empty() {
-            return Decision::without_verdicts(true, DecisionSource::None);
-        }
-        if charges.len() > Plan::MAX_CHARGES {
-            return denial_without_store(charges, DecisionSource::None);
-        }
-        let deadline = Some(self.plan.load().settings().store_deadline());
-        let terms = DecisionTerms { deadline, ..DecisionTerms::default() };
-        self.decider.decide(charges, terms, |_| on_store_error).await
-    }
-
-    /// [`decide_charges`](Self::decide_charges) for callers that cannot wait. Returns `None`, and takes
-    /// nothing, if a remote store has to be asked.
-    pub fn try_decide_charges(&self, charges: &[Charge<'_>]) -> Option<Decision> {
-        match charges.len() {
-            1..=Plan::MAX_CHARGES => self.decider.try_decide(charges, DecisionTerms::default()),
-            _ => None,
         }
     }
 
@@ -259,32 +289,20 @@ impl<S: Store> PlanLimiter<S> {
         self.decider.is_remote()
     }
 
-    /// Whether anything is left for a request. Takes nothing. A caller is denied if the smallest cost
-    /// would be denied, with a wait until the quota is full again.
-    pub async fn peek(&self, request: &RequestCharges<'_>) -> Decision {
-        let request = request.clone().with_cost(Cost::PEEK);
-        let mut decision = self.decide(&request).await;
-        for index in 0..request.charges().len() {
-            let verdict = decision.verdicts().get(index).filter(|_| decision.counts(index));
-            if let Some(used_up) = verdict.copied().filter(|it| it.allowed && it.remaining == 0) {
-                decision = decision.with_wait(index, used_up.reset_after);
-            }
+    /// The strictest terms of the request's policies. A limit that came with the request has the plan's.
+    fn terms_of(&self, request: &RequestCharges<'_>) -> DecisionTerms {
+        let policies = || (0..request.charges().len()).map(|index| request.policy(index));
+        let deadline = |policy: Option<&PlannedPolicy>| match policy {
+            Some(policy) => policy.store_deadline(),
+            None => self.plan.load().settings().store_deadline(),
+        };
+        let precision = policies().flatten().map(PlannedPolicy::precision).next();
+        DecisionTerms {
+            deadline: policies().map(deadline).min(),
+            exact: policies().flatten().any(|policy| policy.precision() == Precision::Exact),
+            // Only a request with a single charge can use a lease, so the first policy is the only one.
+            ..DecisionTerms::of(precision.unwrap_or_default())
         }
-        decision
-    }
-
-    /// Denies without asking the store, because earlier callers wait for the units that the charge at
-    /// `index` needs. The wait is at least `wait`.
-    pub fn turn_away(&self, request: &RequestCharges<'_>, index: usize, wait: Span) -> Decision {
-        denial_without_store(request.charges(), DecisionSource::None).turned_away(index, wait)
-    }
-
-    fn ask(
-        &self,
-        request: &RequestCharges<'_>,
-        charges: &[Charge<'_>],
-    ) -> impl Future<Output = Decision> + Send {
-        self.decider.decide(charges, terms_of(request), |index| on_store_error_of(request, index))
     }
 }
 
@@ -296,26 +314,13 @@ impl<S> fmt::Debug for PlanLimiter<S> {
     }
 }
 
-/// The decision for a request without charges, or with too many: it needs neither the store nor a cache.
-fn decision_without_store(request: &RequestCharges<'_>) -> Option<Decision> {
-    if request.is_empty() {
-        return Some(Decision::without_verdicts(true, DecisionSource::None));
-    }
-    request
-        .exceeds_max_charges()
-        .then(|| denial_without_store(request.charges(), DecisionSource::None))
-}
-
-/// The strictest terms of the request's policies.
-fn terms_of(request: &RequestCharges<'_>) -> DecisionTerms {
-    let policies = || (0..request.charges().len()).filter_map(|index| request.policy(index));
-    let precision = policies().map(PlannedPolicy::precision).next().unwrap_or_default();
-    DecisionTerms {
-        deadline: policies().map(PlannedPolicy::store_deadline).min(),
-        exact: policies().any(|policy| policy.precision() == Precision::Exact),
-        // Only a request with a single charge can use a lease, so the first policy is the only one.
-        ..DecisionTerms::of(precision)
-    }
+/// What a decision has to wait for.
+#[derive(Clone, Copy, Debug)]
+enum PlanPending {
+    /// A single answer of the store.
+    AtStore(PendingDecision),
+    /// More than that, or charges with names.
+    InSteps,
 }
 
 /// The store itself waits for the longest deadline of all policies.

@@ -5,7 +5,7 @@ use tidegate_policy::Attributes;
 use tidegate_store::Store;
 
 use super::PlanLimiter;
-use crate::Decision;
+use crate::{ChargeIntent, Decision};
 
 impl<S: Store> PlanLimiter<S> {
     /// May this happen, by the policy `name` alone? Its conditions are not looked at: the caller has chosen it.
@@ -32,6 +32,6 @@ impl<S: Store> PlanLimiter<S> {
     {
         let plan = self.plan();
         let charges = plan.charges_of(name, request, cost)?;
-        Some(self.decide(&charges).await)
+        Some(self.decide(&charges, ChargeIntent::Take).await)
     }
 }

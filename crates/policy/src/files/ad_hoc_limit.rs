@@ -3,7 +3,7 @@
 use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule};
 
 use crate::policy::{identity, kind};
-use crate::{Key, KeyHasher, Plan};
+use crate::{Key, KeyHasher, Plan, RequestCharges};
 
 /// A limit that came with a request, and the key it applies to.
 ///
@@ -42,6 +42,13 @@ impl AdHocLimit {
     /// The charge to this limit for something that costs `cost`.
     pub fn charge(&self, cost: Cost) -> Charge<'_> {
         Charge::new(self.subject, cost, &self.rule)
+    }
+
+    /// The charges of a request that brings only this limit. They belong to no policy.
+    pub fn request_charges(&self, cost: Cost) -> RequestCharges<'_> {
+        let mut charges = RequestCharges::new(&[]);
+        charges.push_ad_hoc(self.charge(cost));
+        charges
     }
 
     /// The charge to the same limit for another key of the same plan, without computing the rule

@@ -232,11 +232,18 @@ impl<'p> RequestCharges<'p> {
         self.push(OVERRIDE, charge);
     }
 
+    /// Adds a charge to a limit that is all that the request brings.
+    pub(crate) fn push_ad_hoc(&mut self, charge: Charge<'p>) {
+        self.push(AD_HOC, charge);
+    }
+
     /// The fingerprint of the caller that a charge belongs to.
     pub fn subject(&self, charge: usize) -> Option<Fingerprint> {
         self.charges.get(charge).map(Charge::subject)
     }
 }
 
-/// The owner of a charge that belongs to no policy.
+/// The owner of a charge to a limit that came with the request, in place of a policy's.
 const OVERRIDE: u32 = u32::MAX;
+/// The owner of a charge that has nothing to do with any policy.
+const AD_HOC: u32 = u32::MAX - 1;

@@ -65,7 +65,7 @@ impl<S: Store> App<S> {
         Self {
             metrics: DecisionMetrics::new(
                 &limiter.plan(),
-                KeyMarks::under(limiter.store().shared_secret()),
+                KeyMarks::under(limiter.store().profile().shared_secret),
             ),
             limiter,
             tracer: None,
@@ -217,7 +217,7 @@ impl<S: Store> App<S> {
     pub(crate) async fn usage(&self) -> StoreUsage {
         let now = self.metrics.now();
         let (at, known) = *self.usage.lock();
-        if now.since(at) < USAGE_HOLDS && self.limiter.store().shared_secret().is_some() {
+        if now.since(at) < USAGE_HOLDS && self.limiter.store().profile().is_remote() {
             return known;
         }
         let usage = self.limiter.store().usage().await.unwrap_or_default();

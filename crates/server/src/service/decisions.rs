@@ -1,121 +1,118 @@
 //! The decision functions of [`App`]. Every transport decides here, so that each decision is
 //! counted in the metrics and traced.
 
-use tidegate::{AdHocLimit, Charge, Cost, Decision, OnStoreError, RequestCharges, Store, Verdict};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tidegate::{
+    Charge, ChargeIntent, Decision, Promise, RequestCharges, Stopwatch, Store, Verdict,
+};
 use tidegate_http::RateLimitAnswer;
 
 use crate::App;
 use crate::service::metrics::PolicyCounters;
-use crate::service::trace::{self, DecisionTimer};
+use crate::service::trace;
 
 impl<S: Store> App<S> {
-    /// Decides about the charges of a request, and counts the decision.
-    pub async fn decide(&self, charges: &RequestCharges<'_>) -> Decision {
-        // Not in a `match`, which would store the decision in the future and enlarge it.
-        if let Some(decision) = self.try_decide(charges) {
-            return decision;
+    /// Decides about the charges of a request as [`PlanLimiter::decide`] does, and counts and traces the
+    /// decision when it is there. Whatever a request does to be admitted, it counts as one.
+    ///
+    /// [`PlanLimiter::decide`]: tidegate::PlanLimiter::decide
+    pub fn decide<'a>(
+        &'a self,
+        charges: &'a RequestCharges<'_>,
+        intent: ChargeIntent<'a>,
+    ) -> Promise<Decision, impl Future<Output = Decision> + Send> {
+        let observer = DecisionObserver::begin(self, charges, intent);
+        match self.limiter().decide(charges, intent) {
+            Promise::Ready(decision) => {
+                observer.finish(&decision);
+                Promise::Ready(decision)
+            }
+            Promise::Later(deciding) => {
+                Promise::Later(ObservedDecision { deciding, observer: Some(observer) })
+            }
         }
-        self.decide_later(charges).await
-    }
-
-    /// [`decide`](Self::decide) without waiting. `None` if the decision has to wait or to be
-    /// traced: then nothing was charged.
-    pub(crate) fn try_decide(&self, charges: &RequestCharges<'_>) -> Option<Decision> {
-        if self.tracer().is_some() {
-            return None;
-        }
-        let watch = self.metrics().begin();
-        let decision = self.limiter().try_decide(charges)?;
-        self.metrics().observe(charges, &decision, watch);
-        Some(decision)
-    }
-
-    /// [`decide`](Self::decide) after [`try_decide`](Self::try_decide) has returned `None`.
-    pub(crate) async fn decide_later(&self, charges: &RequestCharges<'_>) -> Decision {
-        let (watch, timer) = (self.metrics().begin(), self.decision_timer());
-        let decision = self.limiter().decide(charges).await;
-        self.metrics().observe(charges, &decision, watch);
-        trace(timer, charges, &decision);
-        decision
-    }
-
-    /// Decides about charges with a cost of 0. Unlike [`decide`](Self::decide), this denies them if
-    /// nothing remains of a limit. Counted as a peek.
-    pub async fn peek(&self, charges: &RequestCharges<'_>) -> Decision {
-        let (watch, timer) = (self.metrics().begin(), self.decision_timer());
-        let decision = self.limiter().peek(charges).await;
-        self.metrics().observe(charges, &decision, watch);
-        trace(timer, charges, &decision);
-        decision
-    }
-
-    /// Decides by a limit that came with the request. While the store is unavailable, this
-    /// instance's share of the limit applies.
-    pub async fn decide_ad_hoc(&self, limit: &AdHocLimit, cost: Cost) -> Decision {
-        if let Some(decision) = self.try_decide_ad_hoc(limit, cost) {
-            return decision;
-        }
-        self.decide_ad_hoc_later(limit, cost).await
-    }
-
-    /// [`decide_ad_hoc`](Self::decide_ad_hoc) without waiting. `None` if the decision has to wait
-    /// or to be traced: then nothing was charged.
-    pub(crate) fn try_decide_ad_hoc(&self, limit: &AdHocLimit, cost: Cost) -> Option<Decision> {
-        if self.tracer().is_some() {
-            return None;
-        }
-        let watch = self.metrics().begin();
-        let decision = self.limiter().try_decide_charges(&[limit.charge(cost)])?;
-        self.metrics().observe_ad_hoc(cost, &decision, watch);
-        Some(decision)
     }
 
     /// Decides about each charge separately, without waiting. All charges belong to `policy`, or to
-    /// limits that came with requests if it is `None`. Returns false if the decisions have to wait
-    /// or to be traced: then nothing was charged.
+    /// limits that came with requests if it is `None`; `name` is that of their spans. Returns false if the
+    /// decisions have to wait: then nothing was charged.
     pub(crate) fn decide_each<'c>(
         &self,
+        name: &'static str,
         policy: Option<&PolicyCounters>,
         charges: impl IntoIterator<Item = Charge<'c>>,
         mut report: impl FnMut(&Charge<'c>, &Verdict),
     ) -> bool {
-        if self.tracer().is_some() {
-            return false;
-        }
         let mut tally = self.metrics().tally(policy);
+        let group = self.tracer().map(|tracer| tracer.begin_group(name));
         let is_done = self.limiter().decide_each(charges, |charge, verdict| {
             tally.add(charge, verdict);
+            if let Some(group) = &group {
+                let policy = policy.map(|counters| &*counters.name);
+                group.record(policy, charge, verdict);
+            }
             report(charge, verdict);
         });
         tally.finish();
         is_done
     }
+}
 
-    async fn decide_ad_hoc_later(&self, limit: &AdHocLimit, cost: Cost) -> Decision {
-        let (watch, timer) = (self.metrics().begin(), self.decision_timer());
-        let charge = [limit.charge(cost)];
-        let decision = self.limiter().decide_charges(&charge, OnStoreError::Local).await;
-        self.metrics().observe_ad_hoc(cost, &decision, watch);
-        if let Some(timer) = timer {
-            timer.finish(None, decision.reason(), &decision);
-        }
-        decision
+/// Counts and traces one decision.
+struct DecisionObserver<'a, 'p, S> {
+    app: &'a App<S>,
+    charges: &'a RequestCharges<'p>,
+    intent: ChargeIntent<'a>,
+    /// Times the decision for the metrics, if it is sampled.
+    watch: Option<Stopwatch>,
+    /// Times the decision for the span of its request, if it has one.
+    timer: Option<Stopwatch>,
+}
+
+impl<'a, 'p, S: Store> DecisionObserver<'a, 'p, S> {
+    fn begin(app: &'a App<S>, charges: &'a RequestCharges<'p>, intent: ChargeIntent<'a>) -> Self {
+        let timer = app.tracer().and_then(|_| trace::note(|_| Stopwatch::start()));
+        Self { app, charges, intent, watch: app.metrics().begin(), timer }
     }
 
-    /// Starts timing a decision for the span of the current request, if it has one.
-    pub(crate) fn decision_timer(&self) -> Option<DecisionTimer> {
-        self.tracer().and_then(|_| trace::decision_timer())
+    fn finish(self, decision: &Decision) {
+        let Self { app, charges, intent, watch, timer } = self;
+        if !intent.is_final(decision) {
+            return;
+        }
+        app.metrics().observe(charges, decision, watch.map(|it| intent.decision_nanos(it)));
+        if let Some(timer) = timer {
+            let answer = RateLimitAnswer::of_charges(charges, decision);
+            let nanos = intent.decision_nanos(timer);
+            trace::note(|span| {
+                span.record_decision(answer.policy(), answer.reason(), decision, nanos)
+            });
+        }
     }
 }
 
-/// Adds a decision to the span of its request, if the request is traced.
-pub(crate) fn trace(
-    timer: Option<DecisionTimer>,
-    charges: &RequestCharges<'_>,
-    decision: &Decision,
-) {
-    if let Some(timer) = timer {
-        let answer = RateLimitAnswer::of_charges(charges, decision);
-        timer.finish(answer.policy(), answer.reason(), decision);
+pin_project! {
+    /// A decision that is observed when it is there.
+    struct ObservedDecision<'a, 'p, S, F> {
+        #[pin]
+        deciding: F,
+        observer: Option<DecisionObserver<'a, 'p, S>>,
+    }
+}
+
+impl<S: Store, F: Future<Output = Decision>> Future for ObservedDecision<'_, '_, S, F> {
+    type Output = Decision;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Decision> {
+        let this = self.project();
+        let decision = ready!(this.deciding.poll(cx));
+        if let Some(observer) = this.observer.take() {
+            observer.finish(&decision);
+        }
+        Poll::Ready(decision)
     }
 }

@@ -186,7 +186,7 @@ impl<S: Store + SharedSettings + 'static> App<S> {
     /// Keeps this instance in the roster forever. `expected_nodes` is the configured number of
     /// instances. Does nothing if the store is not shared with other processes.
     pub async fn follow_instances(self: Arc<Self>, expected_nodes: u32) {
-        let Some(secret) = self.limiter().store().shared_secret() else { return };
+        let Some(secret) = self.limiter().store().profile().shared_secret else { return };
         let mut roster = InstanceRoster::new(secret, expected_nodes);
         loop {
             // A store that does not answer is reported elsewhere, by the limiter.

@@ -1,8 +1,8 @@
 //! A store for each worker, so that its connections are driven where its decisions are made.
 
 use tidegate::{
-    Charge, SettingEntry, SettingsSnapshot, SharedSettings, Span, Store, StoreError, StoreUsage,
-    Verdicts,
+    Charge, Promise, Rule, SettingEntry, SettingsSnapshot, SettleResult, SharedSettings, Span,
+    Store, StoreError, StoreHealth, StoreProfile, StoreUsage, Verdict, Verdicts,
 };
 
 use crate::net::worker;
@@ -41,55 +41,56 @@ impl<S> WorkerStores<S> {
 }
 
 impl<S: Store> Store for WorkerStores<S> {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        self.own().settle(charges, out).await
+    fn profile(&self) -> StoreProfile {
+        self.others.profile()
     }
 
-    async fn settle_within(
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        deadline: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        self.own().settle(charges, deadline, out)
+    }
+
+    fn settle_each<'c>(
         &self,
-        charges: &[Charge<'_>],
-        out: &mut Verdicts,
-        patience: Span,
-    ) -> Result<bool, StoreError> {
-        self.own().settle_within(charges, out, patience).await
+        charges: impl IntoIterator<Item = Charge<'c>>,
+        report: impl FnMut(&Charge<'c>, &Verdict),
+    ) -> bool {
+        self.own().settle_each(charges, report)
     }
 
-    fn is_stepwise(&self) -> bool {
-        self.others.is_stepwise()
+    fn refund(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.own().refund(charge)
     }
 
-    async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.own().refund(charge).await
-    }
-
-    async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        self.own().reset(charge).await
-    }
-
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        self.others.shared_secret()
-    }
-
-    fn names_keys(&self) -> bool {
-        self.others.names_keys()
+    fn reset(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.own().reset(charge)
     }
 
     fn set_deadline(&self, longest: Span) {
         self.each().for_each(|store| store.set_deadline(longest));
     }
 
-    /// Whether all stores are available: one open breaker is worth an operator's attention.
-    fn is_available(&self) -> bool {
-        self.each().all(Store::is_available)
+    /// Available if all stores are: one open breaker is worth an operator's attention. The round trip is
+    /// the shortest of all: a busy worker's measurement includes time that is not the store's.
+    fn health(&self) -> StoreHealth {
+        let each = || self.each().map(Store::health);
+        StoreHealth {
+            is_available: each().all(|health| health.is_available),
+            round_trip: each().filter_map(|health| health.round_trip).min(),
+        }
     }
 
-    /// The shortest of all: a busy worker's measurement includes time that is not the store's.
-    fn round_trip(&self) -> Option<Span> {
-        self.each().filter_map(Store::round_trip).min()
+    fn usage(&self) -> impl Future<Output = Result<StoreUsage, StoreError>> + Send {
+        self.own().usage()
     }
 
-    async fn usage(&self) -> Result<StoreUsage, StoreError> {
-        self.own().usage().await
+    /// Of all stores together: each has counters of its own if none is shared.
+    fn overflowed_of(&self, rule: &Rule) -> Option<u64> {
+        self.each().filter_map(|store| store.overflowed_of(rule)).reduce(u64::saturating_add)
     }
 }
 
@@ -116,5 +117,17 @@ impl<S: SharedSettings> SharedSettings for WorkerStores<S> {
         lasts: Span,
     ) -> Result<Vec<SettingEntry>, StoreError> {
         self.own().register_instance(name, text, lasts).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn the_stores_of_workers_do_all_that_a_store_does() {
+        tidegate_conformance::check_forwarding(|probe| WorkerStores::new(0, || Arc::clone(&probe)));
     }
 }

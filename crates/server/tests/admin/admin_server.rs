@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate::config::PolicySource;
-use tidegate::{Cost, MemoryStore};
+use tidegate::{ChargeIntent, Cost, MemoryStore};
 use tidegate_server::admin::{self, AdminConfig, AdminScope, AdminTokens};
 use tidegate_server::{App, ListenerConfig};
 use tokio::net::{TcpListener, TcpStream};
@@ -99,7 +99,10 @@ impl AdminServer {
     /// Whether a request by this user passes.
     pub(crate) async fn passes(&self, user: &str) -> bool {
         let plan = self.app.limiter().plan();
-        self.app.decide(&plan.charges(&[("user", user)], Cost::ONE)).await.is_allowed()
+        self.app
+            .decide(&plan.charges(&[("user", user)], Cost::ONE), ChargeIntent::Take)
+            .await
+            .is_allowed()
     }
 }
 

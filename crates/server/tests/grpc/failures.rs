@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use tidegate::{Charge, Store, StoreError, StoreErrorKind, Verdicts};
+use tidegate::{Charge, Promise, SettleResult, Span, Store, StoreError, StoreErrorKind, Verdicts};
 use tidegate_server::grpc::GrpcOptions;
 use tidegate_server::{ClientRights, ListenerConfig};
 use tidegate_wire::envoy::RateLimitOverride;
@@ -32,8 +32,13 @@ impl Broken {
 }
 
 impl Store for Broken {
-    async fn settle(&self, _: &[Charge<'_>], _: &mut Verdicts) -> Result<bool, StoreError> {
-        self.fail().await
+    fn settle<'a>(
+        &'a self,
+        _: &'a [Charge<'a>],
+        _: Option<Span>,
+        _: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(async move { self.fail().await })
     }
 
     async fn refund(&self, _: &Charge<'_>) -> Result<(), StoreError> {

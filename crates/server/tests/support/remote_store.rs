@@ -2,7 +2,10 @@
 
 use std::pin::Pin;
 
-use tidegate::{Charge, LocalStore, MemoryStore, Store, StoreError, Verdicts};
+use tidegate::{
+    Charge, LocalStore, MemoryStore, Promise, SettleResult, Span, Store, StoreError, StoreProfile,
+    Verdicts,
+};
 
 pub(crate) struct Elsewhere {
     inner: MemoryStore,
@@ -22,9 +25,16 @@ impl Elsewhere {
 }
 
 impl Store for Elsewhere {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        (self.wait)().await;
-        Ok(self.inner.settle_now(charges, out))
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        _: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(async move {
+            (self.wait)().await;
+            Ok(self.inner.settle_now(charges, out))
+        })
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -35,7 +45,7 @@ impl Store for Elsewhere {
         self.inner.reset(charge).await
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some([7; 16])
+    fn profile(&self) -> StoreProfile {
+        StoreProfile::remote([7; 16])
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tidegate::{
-    Decision, ManualClock, MemoryStats, MemoryStore, Plan, PlanLimiter, RequestCharges, Timestamp,
+    ChargeIntent, Decision, ManualClock, MemoryStats, MemoryStore, Plan, PlanLimiter,
+    RequestCharges, Timestamp,
 };
 
 /// A limiter that decides by a plan, at given times.
@@ -51,7 +52,7 @@ impl ReplayLimiter for MemoryReplayLimiter {
 
     fn decide(&self, charges: &RequestCharges<'_>, at: Timestamp) -> Decision {
         self.clock.set(at);
-        let mut decision = pin!(self.limiter.decide(charges));
+        let mut decision = pin!(self.limiter.decide(charges, ChargeIntent::Take).into_future());
         let mut context = Context::from_waker(Waker::noop());
         loop {
             // A store in this process answers immediately.

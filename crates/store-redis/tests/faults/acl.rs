@@ -20,11 +20,11 @@ async fn all_operations(store: &RedisStore) -> Result<(), StoreError> {
         for _ in 0..4 {
             counter.ask(store).await?;
         }
-        store.settle(&[counter.charge_of(Cost::PEEK)], &mut Verdicts::new()).await?;
+        store.settle(&[counter.charge_of(Cost::PEEK)], None, &mut Verdicts::new()).await?;
         store.refund(&counter.charge()).await?;
     }
     let charges: Vec<_> = counters.iter().map(Counter::charge).collect();
-    store.settle(&charges, &mut Verdicts::new()).await?;
+    store.settle(&charges, None, &mut Verdicts::new()).await?;
     for charge in &charges {
         store.reset(charge).await?;
     }

@@ -28,7 +28,7 @@ async fn limits_of_different_subjects_are_all_paid_or_none_in_the_end() {
             let mut charges = counters.each_ref().map(Counter::charge);
             charges.rotate_left(n % 3);
             let mut verdicts = Verdicts::new();
-            let passes = store.settle(&charges, &mut verdicts).await.unwrap();
+            let passes = store.settle(&charges, None, &mut verdicts).await.unwrap();
             assert_eq!(verdicts.len(), 3);
             assert_eq!(passes, verdicts.iter().all(|verdict| verdict.allowed));
             passes

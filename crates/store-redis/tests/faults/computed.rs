@@ -31,7 +31,8 @@ async fn contend(url: &str) {
                     for round in 0..5 {
                         let cost = Cost::new(1 + (caller + round) % 2).unwrap();
                         let charges = [stepped.charge_of(cost), fixed.charge_of(cost)];
-                        let passes = store.settle(&charges, &mut Verdicts::new()).await.unwrap();
+                        let passes =
+                            store.settle(&charges, None, &mut Verdicts::new()).await.unwrap();
                         admitted += if passes { cost.get() } else { 0 };
                     }
                     admitted
@@ -72,7 +73,7 @@ async fn limits_with_and_without_a_twin_are_paid_together_or_not_at_all() {
     let of = |cost| Cost::new(cost).unwrap();
     let settle = async |one, other| {
         let charges = [stepped.charge_of(of(one)), fixed.charge_of(of(other))];
-        store.settle(&charges, &mut Verdicts::new()).await.unwrap()
+        store.settle(&charges, None, &mut Verdicts::new()).await.unwrap()
     };
     let used = async || (stepped.used(&store).await, fixed.used(&store).await);
     assert!(settle(150, 1).await);

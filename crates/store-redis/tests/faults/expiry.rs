@@ -58,8 +58,8 @@ async fn random_operation(store: &RedisStore, counters: &[Counter], random: &mut
     match random.u8(..10) {
         0 => store.refund(&first).await.unwrap(),
         1 => store.reset(&first).await.unwrap(),
-        2 => drop(store.settle(&[first, second], &mut Verdicts::new()).await.unwrap()),
-        _ => drop(store.settle(&[first], &mut Verdicts::new()).await.unwrap()),
+        2 => drop(store.settle(&[first, second], None, &mut Verdicts::new()).await.unwrap()),
+        _ => drop(store.settle(&[first], None, &mut Verdicts::new()).await.unwrap()),
     }
 }
 

@@ -73,7 +73,7 @@ async fn several_limits_in_a_slot_that_moves_are_all_paid_or_none() {
         let mut tally = Tally::default();
         while !stopped.load(Ordering::Relaxed) {
             let charges: Vec<_> = paying.iter().map(Counter::charge).collect();
-            tally.add(asking.settle(&charges, &mut Verdicts::new()).await);
+            tally.add(asking.settle(&charges, None, &mut Verdicts::new()).await);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         tally

@@ -104,7 +104,7 @@ async fn a_foreign_list_under_one_of_several_keys_charges_none_silently() {
         for charges in [[good.charge(), bad.charge()], [bad.charge(), good.charge()]] {
             redis.command(&["FLUSHALL"]).or_panic();
             redis.command(&[&b"RPUSH"[..], &store.key_name(&bad.charge()), b"a"]).or_panic();
-            let answer = store.settle(&charges, &mut Verdicts::new()).await;
+            let answer = store.settle(&charges, None, &mut Verdicts::new()).await;
             let error = assert_kind(answer, StoreErrorKind::WrongType);
             let used = good.used(&store).await;
             assert!(used == 0 || error.may_have_settled(), "{used} paid to {}", good.limit());
@@ -120,6 +120,6 @@ async fn a_peek_at_a_list_leaves_it_alone() {
     let key = store.key_name(&counter.charge());
     redis.command(&[&b"RPUSH"[..], &key, b"a"]).or_panic();
     // Whether it is noticed does not matter: nothing is taken.
-    let _ = store.settle(&[counter.charge_of(Cost::PEEK)], &mut Verdicts::new()).await;
+    let _ = store.settle(&[counter.charge_of(Cost::PEEK)], None, &mut Verdicts::new()).await;
     assert_eq!(redis.command(&[&b"TYPE"[..], &key]).text(), "list");
 }

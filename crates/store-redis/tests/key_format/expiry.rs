@@ -137,7 +137,7 @@ fn what_is_no_count_is_an_error_and_stays_as_it_is() {
             let error = ours.try_settle(&[ours.charge(1)]).unwrap_err();
             assert_eq!(error.kind(), StoreErrorKind::WrongType, "{kind:?} {error}");
             assert_eq!(REDIS.command(&["PTTL", &key]), Reply::Integer(-1), "{kind:?}");
-            assert!(ours.store.is_available() && ours.store.shared_secret().is_some());
+            assert!(ours.store.is_available() && ours.store.profile().shared_secret.is_some());
         }
     }
 }

@@ -59,7 +59,8 @@ impl Ours {
         charges: &[Charge<'_>],
     ) -> Result<(bool, Verdicts), StoreError> {
         let mut verdicts = Verdicts::new();
-        let passes = self.runtime.block_on(self.store.settle(charges, &mut verdicts))?;
+        let passes =
+            self.runtime.block_on(self.store.settle(charges, None, &mut verdicts).into_future())?;
         Ok((passes, verdicts))
     }
 

@@ -74,14 +74,17 @@ impl Subject for RedisSubject {
 
     fn settle(&self, charges: &[Charge<'_>]) -> (bool, Verdicts) {
         let mut verdicts = Verdicts::new();
-        let passes = self.runtime.block_on(self.store.settle(charges, &mut verdicts)).unwrap();
+        let passes = self
+            .runtime
+            .block_on(self.store.settle(charges, None, &mut verdicts).into_future())
+            .unwrap();
         (passes, verdicts)
     }
 
     fn crowd(&self, charge: &Charge<'_>, size: usize) -> Vec<Verdict> {
         let charges = [*charge];
         let mut told = vec![Verdicts::new(); size];
-        let settle = |out| Box::pin(self.store.settle(&charges, out));
+        let settle = |out| Box::pin(self.store.settle(&charges, None, out).into_future());
         let mut settling: Vec<_> = told.iter_mut().map(settle).collect();
         self.runtime.block_on(poll_fn(|context| {
             settling.retain_mut(|one| one.as_mut().poll(context).map(Result::unwrap).is_pending());

@@ -92,7 +92,7 @@ impl Counter {
 
     /// Whether one more passes.
     pub(crate) async fn ask(&self, store: &RedisStore) -> Result<bool, StoreError> {
-        store.settle(&[self.charge()], &mut Verdicts::new()).await
+        store.settle(&[self.charge()], None, &mut Verdicts::new()).await
     }
 
     /// The same with its own time limit.
@@ -101,13 +101,13 @@ impl Counter {
         store: &RedisStore,
         patience: Span,
     ) -> Result<bool, StoreError> {
-        store.settle_within(&[self.charge()], &mut Verdicts::new(), patience).await
+        store.settle(&[self.charge()], Some(patience), &mut Verdicts::new()).await
     }
 
     /// What is left, without taking any of it.
     pub(crate) async fn remaining(&self, store: &RedisStore) -> u64 {
         let mut verdicts = Verdicts::new();
-        store.settle(&[self.charge_of(Cost::PEEK)], &mut verdicts).await.unwrap();
+        store.settle(&[self.charge_of(Cost::PEEK)], None, &mut verdicts).await.unwrap();
         verdicts[0].remaining
     }
 

@@ -14,6 +14,8 @@ mod table_account;
 
 pub use builder::MemoryStoreBuilder;
 
+use std::future::{Future, Pending};
+
 use crossbeam_utils::CachePadded;
 use tidegate_core::{AlgorithmKind, Charge, Fingerprint, Rule, Span, Timestamp, Verdict};
 
@@ -26,8 +28,8 @@ use self::table_account::ChargeContext;
 use crate::shared_settings::MemorySettings;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::{
-    Clock, LocalStore, SettingEntry, SettingsSnapshot, SharedSettings, Store, StoreError,
-    StoreUsage, SystemClock, Verdicts,
+    Clock, LocalStore, Promise, SettingEntry, SettingsSnapshot, SettleResult, SharedSettings,
+    Store, StoreError, StoreUsage, SystemClock, Verdicts,
 };
 
 /// Counters in this process: sharded, bounded and exact.
@@ -227,13 +229,14 @@ impl<C: Clock> LocalStore for MemoryStore<C> {
 }
 
 impl<C: Clock> Store for MemoryStore<C> {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        Ok(self.settle_now(charges, out))
-    }
-
     #[inline]
-    fn try_settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Option<bool> {
-        Some(self.settle_now(charges, out))
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        _: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::<_, Pending<_>>::Ready(Ok(self.settle_now(charges, out)))
     }
 
     fn settle_each<'c>(

@@ -7,7 +7,7 @@ use tidegate_limiter::{Cost, Decision, Fingerprint, Key, Limiter, Store};
 
 use super::{
     BorrowedFuture, BoxedFuture, CostDifference, ImmediateOutcome, LayerBackend, LayerCheck,
-    LayerDecision, LayerSubject, PreparedCheck, rest_of,
+    LayerDecision, LayerSubject, PreparedCheck,
 };
 use crate::RequestHead;
 use crate::config::LayerConfig;
@@ -16,12 +16,14 @@ use crate::config::LayerConfig;
 pub(super) struct KeyedBackend<S> {
     limiter: Arc<Limiter<S>>,
     policy_headers: Vec<&'static CachedPolicyHeader>,
+    names_keys: bool,
 }
 
 impl<S: Store> KeyedBackend<S> {
     pub(super) fn new(limiter: Arc<Limiter<S>>) -> Self {
         let policy_headers = CachedPolicyHeader::each_of(limiter.policy());
-        Self { limiter, policy_headers }
+        let names_keys = limiter.store().profile().names_keys;
+        Self { limiter, policy_headers, names_keys }
     }
 
     #[inline(always)]
@@ -34,7 +36,7 @@ impl<S: Store> KeyedBackend<S> {
         let Some(fingerprint) = config.key.fingerprint(context, self.limiter.policy())? else {
             return Ok(None);
         };
-        let name = match self.limiter.store().names_keys() {
+        let name = match self.names_keys {
             true => config.key.name(context)?.map(Into::into),
             false => None,
         };
@@ -114,7 +116,7 @@ impl<S: Store + 'static> LayerBackend for KeyedBackend<S> {
                 }
                 CostDifference::More(extra) => {
                     let taken = self.limiter.check_n(key, extra).await;
-                    if let Some(rest) = rest_of(&taken) {
+                    if let Some(rest) = taken.largest_part() {
                         let _ = self.limiter.check_n(key, rest).await;
                     }
                 }

@@ -135,13 +135,6 @@ impl LayerDecision {
     }
 }
 
-/// All that is left, after a decision that did not have enough for what was to be taken.
-fn rest_of(decision: &Decision) -> Option<Cost> {
-    let left = decision.verdicts().iter().map(|verdict| verdict.remaining).min();
-    let left = left.filter(|left| !decision.is_allowed() && *left > 0)?;
-    Cost::new(left).ok()
-}
-
 /// The response to the client, prepared from a decision.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedResponse {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tidegate_http::RateLimitAnswer;
-use tidegate_limiter::{Cost, Decision, PlanLimiter, Store};
+use tidegate_limiter::{ChargeIntent, Cost, Decision, PlanLimiter, Store};
 
 use super::{
     BorrowedFuture, BoxedFuture, CostDifference, ImmediateOutcome, LayerBackend, LayerCheck,
-    LayerDecision, LayerSubject, PreparedCheck, rest_of,
+    LayerDecision, LayerSubject, PreparedCheck,
 };
 use crate::RequestHead;
 use crate::attributes::attributes;
@@ -34,7 +34,7 @@ impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
             Err(fault) => return ImmediateOutcome::Ambiguous(fault),
         };
         let decision = check.charges().and_then(|charges| {
-            let decision = self.try_decide(&charges)?;
+            let decision = self.decide(&charges, ChargeIntent::Take).ready()?;
             decided.response.describe(&RateLimitAnswer::of_charges(&charges, &decision), &check);
             Some(decision)
         });
@@ -57,7 +57,7 @@ impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
         Box::pin(async move {
             let mut decided = LayerDecision::nothing();
             if let Some(charges) = check.charges() {
-                decided.decision = Self::decide(self, &charges).await;
+                decided.decision = Self::decide(self, &charges, ChargeIntent::Take).await;
                 decided
                     .response
                     .describe(&RateLimitAnswer::of_charges(&charges, &decided.decision), check);
@@ -88,10 +88,8 @@ impl<S: Store + 'static> LayerBackend for PlanLimiter<S> {
                         let _ = Self::undo(&self, &charges.with_cost(unused), &decision).await;
                     }
                     CostDifference::More(extra) => {
-                        let taken = Self::decide(&self, &charges.clone().with_cost(extra)).await;
-                        if let Some(rest) = rest_of(&taken) {
-                            let _ = Self::decide(&self, &charges.with_cost(rest)).await;
-                        }
+                        let extra = charges.with_cost(extra);
+                        let _ = Self::decide(&self, &extra, ChargeIntent::TakeUpTo).await;
                     }
                 }
             }

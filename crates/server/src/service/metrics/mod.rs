@@ -20,7 +20,7 @@ use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
 use tidegate::config::PlannedPolicy;
 use tidegate::{
-    Clock, Cost, Decision, Fingerprint, Histogram, HistogramSnapshot, Plan, RequestCharges, Span,
+    Clock, Decision, Fingerprint, Histogram, HistogramSnapshot, Plan, RequestCharges, Span,
     Stopwatch, SystemClock, Timestamp,
 };
 
@@ -101,15 +101,15 @@ impl DecisionMetrics {
         (fastrand::u8(..) < u8::MAX / TIMED_ONE_IN + 1).then(Stopwatch::start)
     }
 
-    /// Records a decision.
+    /// Records a decision, and how long it took if it was timed.
     pub(crate) fn observe(
         &self,
         charges: &RequestCharges<'_>,
         decision: &Decision,
-        watch: Option<Stopwatch>,
+        nanos: Option<u64>,
     ) {
-        if let Some(watch) = watch {
-            self.latency.record(watch.nanos());
+        if let Some(nanos) = nanos {
+            self.latency.record(nanos);
         }
         let slot = slot();
         if let Some(policy) = charges.unlimited_by() {
@@ -145,19 +145,6 @@ impl DecisionMetrics {
                 self.observe_policy(counters, slot, charges, decision, indices);
             }
         }
-    }
-
-    /// The same for a limit that came with the request, which belongs to no policy.
-    pub(crate) fn observe_ad_hoc(&self, cost: Cost, decision: &Decision, watch: Option<Stopwatch>) {
-        if let Some(watch) = watch {
-            self.latency.record(watch.nanos());
-        }
-        let outcome = match decision.is_allowed() {
-            _ if cost.is_peek() => MetricOutcome::Peeked,
-            true => MetricOutcome::Allowed,
-            false => MetricOutcome::Denied,
-        };
-        self.ad_hoc.count(slot(), outcome, decision.source(), 1);
     }
 
     fn observe_policy(

@@ -4,8 +4,6 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
-use tidegate::{Decision, DecisionReason, Stopwatch};
-
 use super::TraceSpan;
 
 thread_local! {
@@ -31,22 +29,6 @@ pub fn note<T>(change: impl FnOnce(&mut TraceSpan) -> T) -> Option<T> {
     let result = change(&mut span);
     let _ = CURRENT.try_with(|current| current.set(Some(span)));
     Some(result)
-}
-
-/// Starts timing a decision, if it is for a request with a span.
-pub(crate) fn decision_timer() -> Option<DecisionTimer> {
-    note(|_| DecisionTimer(Stopwatch::start()))
-}
-
-/// The timer of a decision in progress, for the span of its request.
-#[derive(Debug)]
-pub(crate) struct DecisionTimer(Stopwatch);
-
-impl DecisionTimer {
-    pub(crate) fn finish(self, policy: Option<&str>, reason: DecisionReason, decision: &Decision) {
-        let nanos = self.0.nanos();
-        note(|span| span.record_decision(policy, reason, decision, nanos));
-    }
 }
 
 /// Makes a request's span the current one, until it is dropped, even by a panic.

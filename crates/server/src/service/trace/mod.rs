@@ -12,6 +12,7 @@ mod collector;
 mod current;
 mod encode;
 mod exporter;
+mod group;
 mod queue;
 mod sampling_ratio;
 mod span;
@@ -20,9 +21,9 @@ mod trace_parent;
 use std::sync::Arc;
 
 pub use collector::{CollectorError, TraceCollector};
-pub(crate) use current::{DecisionTimer, decision_timer};
 pub use current::{note, within};
 pub use exporter::SpanExporter;
+pub(crate) use group::TraceGroup;
 pub(crate) use queue::{SpanCounters, SpanQueue};
 pub use sampling_ratio::SamplingRatio;
 pub use span::TraceSpan;
@@ -77,6 +78,11 @@ impl Tracer {
             Some(caller) if !self.ratio.samples(caller.trace()) => None,
             caller => self.begin(name, caller),
         }
+    }
+
+    /// Begins to trace decisions that are made together. Each is a request of its own.
+    pub(crate) fn begin_group(&self, name: &'static str) -> TraceGroup<'_> {
+        TraceGroup::begin(self, name)
     }
 
     /// The number of a new trace, if it is sampled.

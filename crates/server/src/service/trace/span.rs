@@ -43,14 +43,27 @@ struct SpanOutcome {
 
 impl TraceSpan {
     pub(super) fn begin(name: &'static str, trace: u128, caller: Option<TraceParent>) -> Box<Self> {
+        // Reads the wall clock again, since collectors compare it with the clocks of other machines.
+        let started = SystemClock::new().now();
+        let mut span = Self::begin_at(started, Stopwatch::start(), name, trace);
+        span.parent = caller.map_or(0, TraceParent::span);
+        span
+    }
+
+    /// A span without a caller, which began at this time.
+    pub(super) fn begin_at(
+        started: Timestamp,
+        watch: Stopwatch,
+        name: &'static str,
+        trace: u128,
+    ) -> Box<Self> {
         Box::new(Self {
             name: name.into(),
             trace,
             id: fastrand::u64(1..),
-            parent: caller.map_or(0, TraceParent::span),
-            // Reads the wall clock again, since collectors compare it with the clocks of other machines.
-            started: SystemClock::new().now(),
-            watch: Stopwatch::start(),
+            parent: 0,
+            started,
+            watch,
             nanos: 0,
             is_failed: false,
             attributes: SmallVec::new(),
@@ -91,7 +104,7 @@ impl TraceSpan {
     }
 
     /// Records a decision, and how long it took.
-    pub(super) fn record_decision(
+    pub(crate) fn record_decision(
         &mut self,
         policy: Option<&str>,
         reason: DecisionReason,

@@ -29,9 +29,13 @@ impl TraceParent {
 
     /// Reads the header of a request. Two headers count as none.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
-        let mut values = headers.get_all(Self::FIELD).iter();
+        Self::only(headers.get_all(Self::FIELD).iter().map(HeaderValue::as_bytes))
+    }
+
+    /// Reads the values of all headers of this name.
+    pub(crate) fn only<'v>(mut values: impl Iterator<Item = &'v [u8]>) -> Option<Self> {
         match (values.next(), values.next()) {
-            (Some(value), None) => Self::parse(value.as_bytes()),
+            (Some(value), None) => Self::parse(value),
             _ => None,
         }
     }

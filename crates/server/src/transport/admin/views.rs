@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tidegate::config::{Amendment, PlannedPolicy, PolicySource as Text};
-use tidegate::{Cost, DecisionSource, Histogram, HistogramSnapshot, Store};
+use tidegate::{ChargeIntent, Cost, DecisionSource, Histogram, HistogramSnapshot, Store};
 use tidegate_http::{JSON, RateLimitAnswer, answer_body};
 use tidegate_wire::admin::{
     AmendmentStatus, ConfigStatus, PolicyStatus, ProcessStatus, ServerStatus, StoreStatus,
@@ -47,7 +47,7 @@ pub(super) async fn peek<S: Store>(
     let plan = app.limiter().plan();
     let charges = subject.charges(&plan, Cost::PEEK)?;
     // Not `App::decide`, which would count it: an operator's peek is not traffic.
-    let decision = app.limiter().decide(&charges).await;
+    let decision = app.limiter().decide(&charges, ChargeIntent::Take).await;
     let marks = app.metrics().top().marks();
     let keys: Map<String, Value> = (0..charges.charges().len())
         .filter_map(|index| {

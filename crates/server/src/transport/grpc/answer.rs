@@ -90,7 +90,7 @@ fn headers(group: &EnvoyChargeGroup<'_>) -> Vec<HeaderValue> {
     let mut headers = Vec::with_capacity(3);
     let answer = RateLimitAnswer::of_charges(&group.request_charges, &group.decision);
     let answer = if group.is_denied() { answer } else { answer.without_wait() };
-    each_field(&answer, |name, write| {
+    each_field(&answer, None, |name, write| {
         let mut value = Vec::with_capacity(VALUE);
         write(&mut value);
         headers.push(HeaderValue {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate::config::{DescriptorCharges, DescriptorOutcome};
-use tidegate::{Cost, Decision, RequestCharges, Store, Verdict};
+use tidegate::{ChargeIntent, Decision, RequestCharges, Store, Verdict};
 
 use super::request::{DescriptorAction, DescriptorRequest};
 use crate::App;
@@ -42,13 +42,17 @@ pub(super) async fn decide<'p, S: Store>(
         let request_charges = charges.charges.subset(charge_indices.iter().copied());
         let decision = match action {
             // An earlier group is denied: this peek is only for the statuses, so it is not counted.
-            _ if is_denied => Box::pin(app.limiter().peek(&request_charges)).await,
-            DescriptorAction::Peek => Box::pin(app.peek(&request_charges)).await,
+            _ if is_denied => peek_uncounted(app, &request_charges).await,
+            DescriptorAction::Peek => app.decide(&request_charges, ChargeIntent::Peek).await,
             DescriptorAction::Charge if each => {
                 Box::pin(charge_what_remains(app, &request_charges)).await
             }
-            DescriptorAction::Charge => app.decide(&request_charges).await,
-            DescriptorAction::Refund => Box::pin(refund_and_peek(app, &request_charges)).await,
+            DescriptorAction::Charge => app.decide(&request_charges, ChargeIntent::Take).await,
+            DescriptorAction::Refund => {
+                // If the refund fails, the units stay charged, which errs on the strict side.
+                let _ = app.limiter().refund(&request_charges).await;
+                peek_uncounted(app, &request_charges).await
+            }
         };
         groups.push(EnvoyChargeGroup { action, request_charges, decision, charge_indices });
     }
@@ -93,24 +97,17 @@ fn charge_indices(status: &DescriptorOutcome) -> std::ops::Range<usize> {
 /// A cost that is known only afterwards, such as the length of a response, cannot be refused. If it
 /// exceeds what remains, it takes what remains, so that the next peek is denied.
 async fn charge_what_remains<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> Decision {
-    let decision = app.decide(charges).await;
-    let judged = charges.charges().iter().zip(decision.verdicts());
-    let enforced = judged.filter(|(charge, _)| charge.rule().enforced);
-    let left = enforced.map(|(_, verdict)| verdict.remaining).min().unwrap_or_default();
-    match Cost::new(left) {
-        Ok(rest) if !decision.is_allowed() && !rest.is_peek() => {
-            let _ = app.limiter().decide(&charges.clone().with_cost(rest)).await;
-            let after = app.limiter().peek(charges).await;
-            if after.is_allowed() { decision } else { after }
-        }
-        _ => decision,
+    let decision = app.decide(charges, ChargeIntent::TakeUpTo).await;
+    if decision.largest_part().is_none() {
+        return decision;
     }
+    let after = peek_uncounted(app, charges).await;
+    if after.is_allowed() { decision } else { after }
 }
 
-/// Ignores a failed refund: the units stay charged, which errs on the strict side.
-async fn refund_and_peek<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> Decision {
-    let _ = app.limiter().refund(charges).await;
-    app.limiter().peek(charges).await
+/// A peek for the statuses of an answer. Metrics do not count it, because the client did not ask for it.
+async fn peek_uncounted<S: Store>(app: &App<S>, charges: &RequestCharges<'_>) -> Decision {
+    Box::pin(app.limiter().decide(charges, ChargeIntent::Peek).into_future()).await
 }
 
 impl<'p> EnvoyDecision<'p> {

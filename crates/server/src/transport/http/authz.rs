@@ -6,7 +6,7 @@ use std::sync::Once;
 use http::header::{CACHE_CONTROL, COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
-use tidegate::{Cost, Plan, RequestCharges, Store};
+use tidegate::{ChargeIntent, Cost, Plan, RequestCharges, Store};
 use tidegate_http::{ClientIp, RateLimitAnswer, RequestFault, denial, describe};
 
 use super::HttpResponse;
@@ -29,7 +29,7 @@ pub(super) async fn answer<S: Store>(
         Ok(charges) => charges,
         Err(refusal) => return refusal.into(),
     };
-    let decision = app.decide(&charges).await;
+    let decision = app.decide(&charges, ChargeIntent::Take).await;
     let answer = RateLimitAnswer::of_charges(&charges, &decision);
     let mut response = if decision.is_allowed() {
         let mut response = HttpResponse::default();

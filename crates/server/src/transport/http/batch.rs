@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use http::StatusCode;
 use serde_json::value::RawValue;
-use tidegate::{Decision, Plan, RequestCharges, Store};
+use tidegate::{ChargeIntent, Decision, Plan, RequestCharges, Store};
 use tidegate_http::{JSON, RateLimitAnswer, answer_body};
 use tidegate_wire::{BatchResponse, BatchResult};
 
@@ -44,7 +44,7 @@ async fn decision<S: Store>(
     app: &App<S>,
     charges: Option<&RequestCharges<'_>>,
 ) -> Option<Decision> {
-    Some(app.decide(charges?).await)
+    Some(app.decide(charges?, ChargeIntent::Take).await)
 }
 
 fn batch_result<'a>(charges: &'a RequestCharges<'_>, decision: &'a Decision) -> BatchResult<'a> {

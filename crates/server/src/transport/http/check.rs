@@ -2,7 +2,7 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
-use tidegate::{Plan, RequestCharges, Store};
+use tidegate::{ChargeIntent, Plan, RequestCharges, Store};
 use tidegate_http::{JSON, RateLimitAnswer, allowed_body, denial, describe, describe_legacy};
 
 use super::HttpResponse;
@@ -33,7 +33,7 @@ pub(super) async fn respond<S: Store>(
     plan: &Plan,
     charges: &RequestCharges<'_>,
 ) -> HttpResponse {
-    let decision = app.decide(charges).await;
+    let decision = app.decide(charges, ChargeIntent::Take).await;
     response(plan, &RateLimitAnswer::of_charges(charges, &decision))
 }
 

@@ -1,7 +1,7 @@
 //! `POST /v1/refund`: gives back units that a check took and that were not used.
 
 use http::StatusCode;
-use tidegate::{Cost, Store};
+use tidegate::{ChargeIntent, Cost, Store};
 use tidegate_http::{JSON, RateLimitAnswer, answer_body};
 
 use super::HttpResponse;
@@ -29,6 +29,6 @@ async fn refund<S: Store>(app: &App<S>, text: &[u8]) -> Result<HttpResponse, Htt
     }
     // Directly with the limiter, so that metrics do not count it: the client requested no decision.
     let peek = question.subject.request_charges(&plan, Cost::PEEK)?;
-    let decision = app.limiter().decide(&peek).await;
+    let decision = app.limiter().decide(&peek, ChargeIntent::Take).await;
     Ok(json(StatusCode::OK, JSON, &answer_body(&RateLimitAnswer::of_charges(&peek, &decision))))
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
-use tidegate::{Cost, Decision, Plan, Span, Store};
+use tidegate::{ChargeIntent, Cost, Decision, Plan, Span, Store};
 use tidegate_http::{RateLimitAnswer, query_values};
 
 use super::diagnosis::bounded;
@@ -34,7 +34,7 @@ pub(super) async fn answer<S: Store>(
         return refusal.into();
     }
     let charges = plan.charges(&[("userId", user)], Cost::ONE);
-    let decision = app.decide(&charges).await;
+    let decision = app.decide(&charges, ChargeIntent::Take).await;
     let response = check::response(plan, &RateLimitAnswer::of_charges(&charges, &decision));
     response.map(|body| with_count(&body, &decision).unwrap_or(body))
 }

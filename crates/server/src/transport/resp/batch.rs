@@ -119,8 +119,8 @@ fn refuse_malformed<S: Store>(
     RespFlow::Close
 }
 
-/// Answers one question. If the store decides at once, repetitions of the command that follow take the
-/// short way. Returns how many do.
+/// Answers one question by a store in this process. Repetitions of the command that follow take the short
+/// way, if they can. Returns how many do.
 async fn answer_question<S: Store>(
     context: &RespListenerContext<S>,
     session: &mut RespSession,
@@ -129,11 +129,7 @@ async fn answer_question<S: Store>(
     plan: &Arc<Plan>,
     (words, question): (&[&[u8]], RespQuestion<'_>),
 ) -> u64 {
-    let Some(decision) = question.try_decide(&context.app) else {
-        let decision = question.decide(&context.app).await;
-        question.answer(&decision, replies);
-        return 0;
-    };
+    let decision = question.decide(&context.app).await;
     question.answer(&decision, replies);
     let key = question.key_index();
     let template = RespCommandTemplate::of(decoder, (words, key), plan, || {

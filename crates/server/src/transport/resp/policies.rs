@@ -261,6 +261,10 @@ impl RespPolicyCheck {
         Some(Self { limit, cost: charge.cost() })
     }
 
+    pub(super) const fn is_peek(&self) -> bool {
+        self.cost.is_peek()
+    }
+
     /// A key's charge; `None` if the key has several limits of its own, or none.
     #[inline]
     pub(super) fn charge<'p>(&self, key: &[u8], plan: &'p Plan) -> Option<Charge<'p>> {

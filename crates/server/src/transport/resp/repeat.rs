@@ -52,6 +52,15 @@ impl RepeatedCommand {
         }
     }
 
+    /// The name of its spans.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Throttle(_) => "CL.THROTTLE",
+            Self::Check(check, _) if check.is_peek() => "RL.PEEK",
+            Self::Check(..) => "RL.CHECK",
+        }
+    }
+
     /// The counters for its decisions, if they belong to a policy.
     fn counters(&self) -> Option<&PolicyCounters> {
         match self {
@@ -103,7 +112,8 @@ impl RespCommandTemplate {
             let charges = upcoming.by_ref().take(AT_ONCE);
             let answer =
                 |_: &Charge<'_>, verdict: &Verdict| self.repeated.answer_verdict(verdict, replies);
-            if !context.app.decide_each(self.repeated.counters(), charges, answer)
+            let (name, counters) = (self.repeated.name(), self.repeated.counters());
+            if !context.app.decide_each(name, counters, charges, answer)
                 || upcoming.commands == before
             {
                 break;

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use tidegate::{Decision, Plan, RequestCharges, Store};
+use tidegate::{ChargeIntent, Decision, Plan, RequestCharges, Store};
 
 use super::command_spec::{self, RespCommandSpec, RespVerb};
 use super::policies::RespPolicyCheck;
@@ -48,14 +48,6 @@ impl RespQuestion<'_> {
         decision
     }
 
-    /// Decides immediately, if the store can do so and nothing is traced.
-    pub(super) fn try_decide<S: Store>(&self, app: &App<S>) -> Option<Decision> {
-        match self {
-            Self::Throttle(throttle) => app.try_decide_ad_hoc(&throttle.ad_hoc, throttle.cost),
-            Self::Check(charges) | Self::CheckAll(charges) => app.try_decide(charges),
-        }
-    }
-
     fn name(&self) -> &'static str {
         match self {
             Self::Throttle(_) => "CL.THROTTLE",
@@ -70,8 +62,13 @@ impl RespQuestion<'_> {
 
     async fn decide_untraced<S: Store>(&self, app: &App<S>) -> Decision {
         match self {
-            Self::Throttle(throttle) => app.decide_ad_hoc(&throttle.ad_hoc, throttle.cost).await,
-            Self::Check(charges) | Self::CheckAll(charges) => app.decide(charges).await,
+            Self::Throttle(throttle) => {
+                let charges = throttle.request_charges();
+                app.decide(&charges, ChargeIntent::Take).await
+            }
+            Self::Check(charges) | Self::CheckAll(charges) => {
+                app.decide(charges, ChargeIntent::Take).await
+            }
         }
     }
 

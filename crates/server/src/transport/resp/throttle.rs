@@ -1,7 +1,9 @@
 //! `CL.THROTTLE key max_burst count period [quantity]`, compatible with redis-cell.
 
 use tidegate::algorithm::{Algorithm, TokenBucket};
-use tidegate::{AdHocLimit, Charge, Cost, Decision, MAX_COUNT, Plan, Quota, Span, Verdict};
+use tidegate::{
+    AdHocLimit, Charge, Cost, Decision, MAX_COUNT, Plan, Quota, RequestCharges, Span, Verdict,
+};
 
 use super::reply::{RespReplies, whole};
 use super::request::{bounded, number};
@@ -9,8 +11,8 @@ use super::request::{bounded, number};
 /// A limit that the command itself describes, for one key.
 #[derive(Debug)]
 pub(super) struct RespThrottle {
-    pub(super) ad_hoc: AdHocLimit,
-    pub(super) cost: Cost,
+    ad_hoc: AdHocLimit,
+    cost: Cost,
     /// The capacity of the bucket.
     limit: u64,
 }
@@ -38,6 +40,11 @@ pub(super) fn read(words: &[&[u8]], plan: &Plan) -> Result<RespThrottle, String>
 }
 
 impl RespThrottle {
+    /// The charges of this key.
+    pub(super) fn request_charges(&self) -> RequestCharges<'_> {
+        self.ad_hoc.request_charges(self.cost)
+    }
+
     /// The charge of another key for the same limit.
     #[inline]
     pub(super) fn charge(&self, key: &[u8], plan: &Plan) -> Charge<'_> {

@@ -5,12 +5,13 @@ use tidegate::text::digits;
 
 use super::super::browser::is_plain_loopback;
 use crate::ListenerConfig;
+use crate::service::trace::TraceParent;
 
 /// What a connection's unread bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FastPathInput<'b> {
-    /// A complete check: its body, and its length including the head.
-    Check { body: &'b [u8], length: usize },
+    /// A complete check: its header lines, its body, and the length of both with the first line.
+    Check { head: &'b [u8], body: &'b [u8], length: usize },
     /// Possibly a check, but not all of it has arrived.
     Part,
     /// Something else, or a check with something unusual about it.
@@ -45,10 +46,22 @@ pub(super) fn recognise<'b>(
         Some(length) => match rest.get(..length) {
             None => FastPathInput::Part,
             Some(body) => {
-                FastPathInput::Check { body, length: FIRST_LINE.len() + head.len() + length }
+                FastPathInput::Check { head, body, length: FIRST_LINE.len() + head.len() + length }
             }
         },
     }
+}
+
+/// The caller's span, if the header lines of a check have one. They are parsed again, which only requests
+/// that are traced pay for.
+pub(super) fn trace_parent(head: &[u8]) -> Option<TraceParent> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let Ok(httparse::Status::Complete((_, fields))) = httparse::parse_headers(head, &mut fields)
+    else {
+        return None;
+    };
+    let fields = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(TraceParent::FIELD));
+    TraceParent::only(fields.map(|field| field.value))
 }
 
 /// The length of the body; `None` if a header needs more than a plain response.
@@ -107,12 +120,23 @@ mod tests {
         let head = "POST /v1/check HTTP/1.1\r\nHost: localhost:1\r\nConnection: Keep-Alive\r\n\
                     content-length: 2\r\nx: y\r\n\r\n";
         let text = format!("{head}{{}}");
-        let whole = FastPathInput::Check { body: b"{}", length: text.len() };
+        let lines = head.strip_prefix("POST /v1/check HTTP/1.1\r\n").unwrap().as_bytes();
+        let whole = FastPathInput::Check { head: lines, body: b"{}", length: text.len() };
         assert_eq!(seen(&text), whole);
         assert_eq!(seen(&format!("{text}POST")), whole);
         for end in 0..text.len() {
             assert_eq!(seen(&text[..end]), FastPathInput::Part, "{end}");
         }
+    }
+
+    #[test]
+    fn a_trace_is_read_from_the_only_header_that_has_one() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let line = format!("TraceParent: {parent}\r\n");
+        let read = |head: String| trace_parent(head.as_bytes());
+        assert_eq!(read(format!("a: b\r\n{line}\r\n")), TraceParent::parse(parent.as_bytes()));
+        assert_eq!(read(format!("{line}{line}\r\n")), None);
+        assert_eq!(read("a: b\r\n\r\n".to_owned()), None);
     }
 
     #[test]

@@ -15,17 +15,19 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tidegate::{Decision, Plan, RequestCharges, Store};
+use http::StatusCode;
+use tidegate::{ChargeIntent, Plan, RequestCharges, Store};
 use tidegate_http::RateLimitAnswer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use self::input::{FastPathInput, recognise};
+use self::input::{FastPathInput, recognise, trace_parent};
 use self::output::FastPathOutput;
 use super::refusal::HttpRefusal;
 use super::{HttpListenerContext, HttpResponse, check};
 use crate::net::connection::{FastPathOutcome, HttpConnection, HttpTimerAction};
+use crate::service::trace::{TraceSpan, within};
 use crate::{App, ListenerKind, RefusalReason};
 
 /// Answers checks until something else arrives. Bytes that are not a check are put back for hyper.
@@ -33,9 +35,8 @@ pub(super) async fn serve<S: Store>(
     connection: &mut HttpConnection,
     context: &HttpListenerContext<S>,
 ) -> FastPathOutcome {
-    // hyper takes over if requests are traced, which needs their headers, and if the connection closes,
-    // which the last response has to announce.
-    if context.app.tracer().is_some() || connection.progress.is_closing() {
+    // The last response has to announce that the connection closes: that is left to hyper.
+    if connection.progress.is_closing() {
         return FastPathOutcome::Hyper;
     }
     let mut input = std::mem::take(&mut connection.unread);
@@ -92,15 +93,26 @@ impl HttpFastPath<'_> {
         let is_other = loop {
             let rest = self.input.get(at..self.read).unwrap_or_default();
             match recognise(rest, &context.config, context.is_local) {
-                FastPathInput::Check { body, length } => {
+                FastPathInput::Check { head, body, length } => {
                     at = at.saturating_add(length);
+                    let tracer = app.tracer();
+                    let mut span =
+                        tracer.and_then(|it| it.begin("POST /v1/check", trace_parent(head)));
                     // Load the plan once: the whole response must use one plan, even if another is
                     // loaded meanwhile.
                     let plan = app.limiter().plan();
-                    match check::request_charges(&plan, body) {
-                        Ok(charges) => self.decide(app, &plan, &charges).await?,
-                        Err(refusal) => self.output.add_response(&refuse(app, refusal)),
+                    let status = match check::request_charges(&plan, body) {
+                        Ok(charges) => self.decide(app, &plan, &charges, &mut span).await?,
+                        Err(refusal) => {
+                            let response = refuse(app, refusal);
+                            self.output.add_response(&response);
+                            response.status()
+                        }
+                    };
+                    if let Some(span) = &mut span {
+                        span.set_http_status(status);
                     }
+                    app.end_span(span);
                 }
                 FastPathInput::Part => break false,
                 FastPathInput::Other => break true,
@@ -124,28 +136,20 @@ impl HttpFastPath<'_> {
         app: &App<S>,
         plan: &Plan,
         charges: &RequestCharges<'_>,
-    ) -> Result<(), FastPathOutcome> {
-        let decision = match app.try_decide(charges) {
-            Some(decision) => decision,
-            None => self.decide_later(app, charges).await?,
+        span: &mut Option<Box<TraceSpan>>,
+    ) -> Result<StatusCode, FastPathOutcome> {
+        let deciding = pin!(async { app.decide(charges, ChargeIntent::Take).await });
+        let mut deciding = pin!(within(span, deciding));
+        let decision = match poll_fn(|cx| Poll::Ready(deciding.as_mut().poll(cx))).await {
+            Poll::Ready(decision) => decision,
+            Poll::Pending => {
+                // Earlier responses do not wait for the store.
+                self.send().await?;
+                let _answering = self.connection.progress.begin();
+                deciding.await
+            }
         };
-        self.output.add_decision(plan, &RateLimitAnswer::of_charges(charges, &decision));
-        Ok(())
-    }
-
-    async fn decide_later<S: Store>(
-        &mut self,
-        app: &App<S>,
-        charges: &RequestCharges<'_>,
-    ) -> Result<Decision, FastPathOutcome> {
-        let mut deciding = pin!(app.decide_later(charges));
-        if let Poll::Ready(decision) = poll_fn(|cx| Poll::Ready(deciding.as_mut().poll(cx))).await {
-            return Ok(decision);
-        }
-        // Earlier responses do not wait for the store.
-        self.send().await?;
-        let _answering = self.connection.progress.begin();
-        Ok(deciding.await)
+        Ok(self.output.add_decision(plan, &RateLimitAnswer::of_charges(charges, &decision)))
     }
 
     /// Reads more bytes. If part of a check has arrived, waits only [`PART_TIMEOUT`] for the rest.

@@ -8,7 +8,7 @@ use http::StatusCode;
 use tidegate::Plan;
 use tidegate_http::{JSON, PROBLEM_JSON, RateLimitAnswer, each_field, write_denial};
 
-use crate::transport::http::{HttpResponse, check};
+use crate::transport::http::HttpResponse;
 
 /// Responses that wait to be sent.
 #[derive(Debug, Default)]
@@ -27,11 +27,12 @@ impl FastPathOutput {
         self.bytes.clear();
     }
 
-    /// Adds the response for a decision.
-    pub(super) fn add_decision(&mut self, plan: &Plan, answer: &RateLimitAnswer<'_, '_>) {
-        if plan.settings().legacy_headers().is_some() {
-            return self.add_response(&check::response(plan, answer));
-        }
+    /// Adds the response for a decision, and returns its status.
+    pub(super) fn add_decision(
+        &mut self,
+        plan: &Plan,
+        answer: &RateLimitAnswer<'_, '_>,
+    ) -> StatusCode {
         self.body.clear();
         let (status, kind) = if answer.decision().is_allowed() {
             tidegate_http::answer_body(answer).write(&mut self.body);
@@ -42,7 +43,7 @@ impl FastPathOutput {
         };
         self.begin(status);
         self.put(&["content-type: ", kind, "\r\n"]);
-        each_field(answer, |name, write| {
+        each_field(answer, plan.settings().legacy_headers(), |name, write| {
             self.put(&[name, ": "]);
             write(&mut self.bytes);
             self.put(&["\r\n"]);
@@ -50,6 +51,7 @@ impl FastPathOutput {
         let body = std::mem::take(&mut self.body);
         self.end(&body);
         self.body = body;
+        status
     }
 
     /// Adds any response.

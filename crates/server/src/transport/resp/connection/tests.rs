@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate::{Charge, LocalStore, MemoryStore, StoreError, Verdicts};
+use tidegate::{
+    Charge, LocalStore, MemoryStore, Promise, SettleResult, Span, StoreError, StoreProfile,
+    Verdicts,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream, ReadBuf, duplex};
 use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
@@ -248,8 +251,13 @@ async fn what_a_stream_holds_back_is_sent() {
 struct RemoteStore(MemoryStore);
 
 impl Store for RemoteStore {
-    async fn settle(&self, charges: &[Charge<'_>], out: &mut Verdicts) -> Result<bool, StoreError> {
-        Ok(self.0.settle_now(charges, out))
+    fn settle<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        _: Option<Span>,
+        out: &'a mut Verdicts,
+    ) -> Promise<SettleResult, impl Future<Output = SettleResult> + Send + 'a> {
+        Promise::Later(async move { Ok(self.0.settle_now(charges, out)) })
     }
 
     async fn refund(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -260,8 +268,8 @@ impl Store for RemoteStore {
         self.0.reset(charge).await
     }
 
-    fn shared_secret(&self) -> Option<[u8; 16]> {
-        Some([7; 16])
+    fn profile(&self) -> StoreProfile {
+        StoreProfile::remote([7; 16])
     }
 }
 
