@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::RespListenerContext;
 use super::decoder::{RespDecoder, RespProtocolError};
-use super::repeat::RespCommandTemplate;
+use super::fast_path::RespCommandTemplate;
 use super::reply::RespReplies;
 use super::request::{RespQuestion, RespRequest};
 use super::session::RespSession;

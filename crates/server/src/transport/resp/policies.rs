@@ -7,10 +7,8 @@
 //! `RL.CHECK demo key=alice plan=pro`.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate::config::{PlannedPolicy, SingleLimit};
-use tidegate::{
-    Charge, Cost, Decision, DecisionReason, MAX_COUNT, Plan, RequestCharges, Span, Verdict,
-};
+use tidegate::config::PlannedPolicy;
+use tidegate::{Cost, Decision, DecisionReason, MAX_COUNT, Plan, RequestCharges, Span, Verdict};
 use tidegate_http::RateLimitAnswer;
 use tidegate_wire::JsonAttributes;
 
@@ -115,7 +113,7 @@ impl<'a> RespPolicyArgs<'a> {
 }
 
 /// A key without a name, whatever it looks like, and the number after it if there is one.
-fn lone_key<'a, 'w>(words: &'w [&'a [u8]]) -> Option<(&'a [u8], Option<&'w [u8]>)> {
+pub(super) fn lone_key<'a, 'w>(words: &'w [&'a [u8]]) -> Option<(&'a [u8], Option<&'w [u8]>)> {
     let is_cost = |word: &[u8]| word.eq_ignore_ascii_case(COST);
     match words {
         [key] => Some((key, None)),
@@ -238,37 +236,6 @@ impl RespCheckReply {
             replies.integers(numbers);
         }
         replies.bulk(self.reason.name().as_bytes());
-    }
-}
-
-/// A check or peek that depends only on the key, to be repeated for other keys.
-#[derive(Debug)]
-pub(super) struct RespPolicyCheck {
-    limit: SingleLimit,
-    cost: Cost,
-}
-
-impl RespPolicyCheck {
-    /// From a command whose third word is the key, and its charges.
-    pub(super) fn of(charges: &RequestCharges<'_>, words: &[&[u8]], plan: &Plan) -> Option<Self> {
-        let ([charge], Some(_)) = (charges.charges(), lone_key(words.get(2..)?)) else {
-            return None;
-        };
-        if !charge.rule().enforced {
-            return None;
-        }
-        let limit = SingleLimit::find(plan, charges.policy_name(0)?)?;
-        Some(Self { limit, cost: charge.cost() })
-    }
-
-    pub(super) const fn is_peek(&self) -> bool {
-        self.cost.is_peek()
-    }
-
-    /// A key's charge; `None` if the key has several limits of its own, or none.
-    #[inline]
-    pub(super) fn charge<'p>(&self, key: &[u8], plan: &'p Plan) -> Option<Charge<'p>> {
-        self.limit.charge(key, self.cost, plan).filter(|charge| charge.rule().enforced)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writes replies as bytes, in the protocol version that the client has chosen.
 
-use super::decimal;
+use super::fast_path::decimal;
 
 /// The version of the protocol that a client uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

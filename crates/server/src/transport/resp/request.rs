@@ -5,8 +5,7 @@ use std::pin::pin;
 use tidegate::{ChargeIntent, Decision, Plan, RequestCharges, Store};
 
 use super::command_spec::{self, RespCommandSpec, RespVerb};
-use super::policies::RespPolicyCheck;
-use super::repeat::RepeatedCommand;
+use super::fast_path::{RepeatedCommand, RespPolicyCheck};
 use super::reply::{RespReplies, brief};
 use super::throttle::RespThrottle;
 use super::{all_policies, policies, throttle};

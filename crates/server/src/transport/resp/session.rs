@@ -10,7 +10,7 @@ use super::batch::RespFlow;
 use super::client::RespClient;
 use super::command_spec::{self, RespCommandSpec, RespVerb};
 use super::decoder::RespDecoder;
-use super::repeat::RespCommandTemplate;
+use super::fast_path::RespCommandTemplate;
 use super::reply::{RespProtocol, RespReplies};
 use super::request::{self, RespRequest};
 use super::{RespListenerContext, RespOptions, info};

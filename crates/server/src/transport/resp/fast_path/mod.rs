@@ -1,15 +1,24 @@
-//! Answers repeated commands that differ only in their key, without parsing them again.
+//! The fast path: answers repeated commands that differ only in their key, without parsing them again.
 //!
 //! Most clients send the same command for many keys. All bytes except the key are the same as before, and
-//! so is their meaning, so the bytes are compared instead of parsed.
+//! so is their meaning, so the bytes are compared instead of parsed, and the commands that have arrived are
+//! decided together. `RespSession::answer_repeats` is the only way in: without its template, every command
+//! takes the slow path, which gives the same replies (`tests.rs`).
+//!
+//! It buys a factor of 3 for `RL.CHECK` with 64 pipelined, and of 1.1 one at a time: `./scripts/bench resp`.
+//! What it needs elsewhere: `SingleLimit` in `policy`, `Store::settle_each`, and the `DecisionTally` of the
+//! metrics.
+
+pub(super) mod decimal;
+mod policy_check;
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use tidegate::{Charge, Plan, Store, Verdict};
 
+pub(super) use self::policy_check::RespPolicyCheck;
 use super::decoder::{MAX_DIGITS, RespDecoder};
-use super::policies::RespPolicyCheck;
 use super::reply::RespReplies;
 use super::request::MAX_KEY;
 use super::throttle::RespThrottle;

@@ -4,12 +4,12 @@
 //! and then copying it would stall the processor, which cannot forward such small writes to a larger read.
 
 /// The length of `:-9223372036854775808\r\n`, and of what is written beyond its end for speed.
-pub(super) const ROOM: usize = 23 + EIGHT;
+pub(in crate::transport::resp) const ROOM: usize = 23 + EIGHT;
 
 /// Writes `kind`, the number and the end of the line at the beginning of `room`, which must have at least
 /// [`ROOM`] bytes. Returns how many bytes that took; bytes after them can be overwritten.
 #[inline]
-pub(super) fn write_line(room: &mut [u8], kind: u8, number: i64) -> usize {
+pub(in crate::transport::resp) fn write_line(room: &mut [u8], kind: u8, number: i64) -> usize {
     let Some(room) = room.first_chunk_mut::<ROOM>() else { return 0 };
     room[0] = kind;
     // Most numbers in replies have a single digit.
