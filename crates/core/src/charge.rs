@@ -124,18 +124,17 @@ pub struct Rule {
 /// One limit applied to one request: a counter, a cost and a rule, for a store to settle.
 ///
 /// Fingerprints are all that most stores need. But a store that shares keys with another limiter has
-/// to use that limiter's key names, so a charge can carry names:
+/// to use that limiter's key names, so a charge can refer to [names](ChargeNames):
 ///
 /// ```
-/// use tidegate::{Charge, Cost, Fingerprint, Rule};
+/// use tidegate::{Charge, ChargeNames, Cost, Fingerprint, Rule};
 ///
 /// # let (subject, id) = (Fingerprint::new(1, 1), Fingerprint::new(2, 2));
 /// let rule = Rule { id, limit: "5/minute".parse()?, enforced: true, staggered: false };
 /// let charge = Charge::new(subject, Cost::ONE, &rule);
-/// assert_eq!((charge.entity(), charge.limit_name()), (None, None));
-/// let charge = charge.named("alice").of_limit("login").kept_as("limits:{entity}:{limit}");
-/// assert_eq!((charge.entity(), charge.limit_name()), (Some("alice"), Some("login")));
-/// assert_eq!(charge.key_format(), Some("limits:{entity}:{limit}"));
+/// assert_eq!(charge.names(), None);
+/// let names = ChargeNames::new("alice", "login").in_template("limits:{entity}:{limit}");
+/// assert_eq!(charge.with_names(&names).names(), Some(&names));
 /// # Ok::<(), tidegate::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,10 +142,53 @@ pub struct Charge<'a> {
     counter: Fingerprint,
     cost: Cost,
     rule: &'a Rule,
-    entity: Option<&'a str>,
-    limit_name: Option<&'a str>,
-    key_format: Option<&'a str>,
+    names: Option<&'a ChargeNames>,
     policy: u32,
+}
+
+/// The names of a charge, for stores whose keys others read. They are kept beside the charges, since few
+/// stores need them and charges are copied a lot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChargeNames {
+    /// The caller's name. Equal subjects must have equal names, and different subjects different ones.
+    pub entity: Option<String>,
+    /// The limit's name. It must distinguish the limits of one subject.
+    pub limit: Option<String>,
+    /// How they become the name of a key.
+    pub scheme: NameScheme,
+}
+
+/// How the key of a charge is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NameScheme {
+    /// As the store names all of its keys.
+    #[default]
+    StoreDefault,
+    /// By the store's own names, even if it has a template for all keys.
+    Own,
+    /// By a template: see [`KeyTemplate`](crate::KeyTemplate).
+    Template(String),
+}
+
+impl ChargeNames {
+    /// The names of a caller and of a limit.
+    pub fn new(entity: impl Into<String>, limit: impl Into<String>) -> Self {
+        let (entity, limit) = (Some(entity.into()), Some(limit.into()));
+        Self { entity, limit, scheme: NameScheme::StoreDefault }
+    }
+
+    /// The same names in a key that is named by this template.
+    #[must_use]
+    pub fn in_template(self, template: impl Into<String>) -> Self {
+        Self { scheme: NameScheme::Template(template.into()), ..self }
+    }
+
+    /// No names: the key is named by the store's own scheme.
+    pub const fn own() -> &'static Self {
+        static OWN: ChargeNames =
+            ChargeNames { entity: None, limit: None, scheme: NameScheme::Own };
+        &OWN
+    }
 }
 
 impl<'a> Charge<'a> {
@@ -154,33 +196,20 @@ impl<'a> Charge<'a> {
     /// for every limit of one policy.
     #[inline]
     pub fn new(subject: Fingerprint, cost: Cost, rule: &'a Rule) -> Self {
-        let counter = subject ^ rule.id;
-        Self { counter, cost, rule, entity: None, limit_name: None, key_format: None, policy: 0 }
+        Self { counter: subject ^ rule.id, cost, rule, names: None, policy: 0 }
     }
 
-    /// Adds a name for the caller, for stores that show names to others. Equal subjects must have
-    /// equal names, and different subjects different ones.
+    /// Adds names, for stores that show names to others.
     #[inline]
     #[must_use]
-    pub const fn named(self, entity: &'a str) -> Self {
-        Self { entity: Some(entity), ..self }
+    pub const fn with_names(self, names: &'a ChargeNames) -> Self {
+        Self { names: Some(names), ..self }
     }
 
-    /// Adds a name for the limit, for stores that show names to others. It must distinguish the
-    /// limits of one subject.
+    /// The names, if it was given some.
     #[inline]
-    #[must_use]
-    pub const fn of_limit(self, name: &'a str) -> Self {
-        Self { limit_name: Some(name), ..self }
-    }
-
-    /// Adds a template for the name of its key, for stores that share keys with another limiter: see
-    /// [`KeyTemplate`](crate::KeyTemplate). An empty template selects the store's own names, even if the
-    /// store has a template for all keys.
-    #[inline]
-    #[must_use]
-    pub const fn kept_as(self, template: &'a str) -> Self {
-        Self { key_format: Some(template), ..self }
+    pub const fn names(&self) -> Option<&'a ChargeNames> {
+        self.names
     }
 
     /// Sets which of a request's policies it belongs to: the shadow limits of one policy and caller
@@ -201,24 +230,6 @@ impl<'a> Charge<'a> {
     pub fn watches_with(&self, other: &Self) -> bool {
         let is_shadow = !self.rule.enforced && !other.rule.enforced;
         is_shadow && self.policy == other.policy && self.subject() == other.subject()
-    }
-
-    /// The template for the key's name, if one was given.
-    #[inline]
-    pub const fn key_format(&self) -> Option<&'a str> {
-        self.key_format
-    }
-
-    /// The caller's name, if one was given.
-    #[inline]
-    pub const fn entity(&self) -> Option<&'a str> {
-        self.entity
-    }
-
-    /// The limit's name, if one was given.
-    #[inline]
-    pub const fn limit_name(&self) -> Option<&'a str> {
-        self.limit_name
     }
 
     /// The same charge with another cost.

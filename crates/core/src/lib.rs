@@ -49,7 +49,7 @@ mod time;
 mod verdict;
 
 pub use calendar::CalendarPeriod;
-pub use charge::{Charge, Fingerprint, Rule};
+pub use charge::{Charge, ChargeNames, Fingerprint, NameScheme, Rule};
 pub use civil_date::CivilDate;
 pub use cost::{Cost, CostTooLarge, MAX_COUNT};
 pub use key_template::{KeyPlaceholder, KeyTemplate, KeyTemplateError, TemplatePart, WindowName};

@@ -74,8 +74,8 @@ pub use tidegate_macros::{Key, rate_limit};
 
 pub use tidegate_core::algorithm;
 pub use tidegate_core::{
-    AlgorithmKind, CalendarPeriod, Charge, Cost, CostTooLarge, Fingerprint, Limit, MAX_COUNT,
-    Quota, QuotaError, Rule, Span, Timestamp, Verdict,
+    AlgorithmKind, CalendarPeriod, Charge, ChargeNames, Cost, CostTooLarge, Fingerprint, Limit,
+    MAX_COUNT, NameScheme, Quota, QuotaError, Rule, Span, Timestamp, Verdict,
 };
 #[doc(hidden)]
 pub use tidegate_core::{SplitMix, text};

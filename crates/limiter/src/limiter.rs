@@ -5,7 +5,7 @@ mod local;
 use std::fmt;
 use std::future::Future;
 
-use tidegate_core::{Charge, Cost};
+use tidegate_core::{Charge, ChargeNames, Cost};
 use tidegate_policy::{Key, OnStoreError, Policy, PolicyCharges, Precision, key_as_text};
 use tidegate_store::{MemoryStore, Store, StoreError};
 
@@ -106,24 +106,25 @@ impl<S: Store> Limiter<S> {
         key: &K,
         cost: impl Into<Cost> + Send,
     ) -> Decision {
-        let mut name = String::new();
-        let charges = self.charges(key, cost.into(), &mut name);
+        let mut names = Vec::new();
+        let charges = self.charges(key, cost.into(), &mut names);
         self.decide_charges(&charges).await
     }
 
-    /// The charges of a request by `key`. `name` is a buffer for the key's name, which is filled only
-    /// if the store stores keys by name.
+    /// The charges of a request by `key`. `names` is a buffer, which is filled only if the store stores
+    /// keys by name.
     pub(crate) fn charges<'a, K: Key + ?Sized>(
         &'a self,
         key: &K,
         cost: Cost,
-        name: &'a mut String,
+        names: &'a mut Vec<ChargeNames>,
     ) -> PolicyCharges<'a> {
         let mut charges = self.policy.charges(key, cost);
         if !self.limit_names.is_empty() {
-            *name = key_as_text(key);
-            for (charge, limit) in charges.iter_mut().zip(&self.limit_names) {
-                *charge = charge.named(name).of_limit(limit);
+            let entity = key_as_text(key);
+            names.extend(self.limit_names.iter().map(|limit| ChargeNames::new(&*entity, limit)));
+            for (charge, names) in charges.iter_mut().zip(names) {
+                *charge = charge.with_names(names);
             }
         }
         charges
@@ -230,8 +231,8 @@ impl<S: Store> Limiter<S> {
         amount: impl Into<Cost> + Send,
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
-        let mut name = String::new();
-        for charge in &self.charges(key, amount.into(), &mut name) {
+        let mut names = Vec::new();
+        for charge in &self.charges(key, amount.into(), &mut names) {
             outcome = outcome.and(self.decider.refund(charge, RefundTarget::Either).await);
         }
         outcome
@@ -258,8 +259,8 @@ impl<S: Store> Limiter<S> {
         decision: &Decision,
     ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
-        let mut name = String::new();
-        let charges = self.charges(key, cost, &mut name);
+        let mut names = Vec::new();
+        let charges = self.charges(key, cost, &mut names);
         for (index, charge) in charges.iter().enumerate() {
             if decision.has_paid(&charges, index) {
                 let target = RefundTarget::of(decision.source());
@@ -286,8 +287,8 @@ impl<S: Store> Limiter<S> {
     /// ```
     pub async fn reset<K: Key + Sync + ?Sized>(&self, key: &K) -> Result<(), StoreError> {
         let mut outcome = Ok(());
-        let mut name = String::new();
-        for charge in &self.charges(key, Cost::ONE, &mut name) {
+        let mut names = Vec::new();
+        for charge in &self.charges(key, Cost::ONE, &mut names) {
             outcome = outcome.and(self.decider.reset(charge).await);
         }
         outcome

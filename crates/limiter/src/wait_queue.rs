@@ -128,8 +128,8 @@ impl<S: Store> Limiter<S> {
         key: &K,
         cost: impl Into<Cost> + Send,
     ) -> Result<(), WaitError> {
-        let mut name = String::new();
-        let charges = self.charges(key, cost.into(), &mut name);
+        let mut names = Vec::new();
+        let charges = self.charges(key, cost.into(), &mut names);
         let Some(subject) = charges.first().map(Charge::subject) else {
             return Ok(());
         };

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
-use tidegate_core::{AlgorithmKind, Cost, Limit, Rule};
+use tidegate_core::{AlgorithmKind, ChargeNames, Cost, Limit, Rule};
 use tidegate_policy::{Descriptor, DescriptorOutcome, Plan, PolicySource};
 
 const POLICIES: &str = "
@@ -71,11 +71,11 @@ fn overrides_have_names_where_the_store_shows_them() {
     let all = [descriptor(&alice, Some(&own)), descriptor(&alice, None)];
     let request_charges = plan.descriptor_charges("edge", &all).charges.subset([0, 1]);
     let named = request_charges.named_charges();
-    let names = named.iter().map(|charge| (charge.entity(), charge.limit_name()));
+    let names = named.iter().filter_map(|charge| charge.names().cloned());
     let expected = [("edge:user:alice", "override-1m"), ("alice", "per-user-1m")];
-    assert_eq!(names.collect::<Vec<_>>(), expected.map(|(a, b)| (Some(a), Some(b))));
-    let format = Some("rl:{entity}:{limit}:{window_start}");
-    assert!(named.iter().all(|charge| charge.key_format() == format));
+    let template = "rl:{entity}:{limit}:{window_start}";
+    let expected = expected.map(|(a, b)| ChargeNames::new(a, b).in_template(template));
+    assert_eq!(names.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -104,5 +104,5 @@ policies: [{ name: per-user, key: [user], limits: [5/minute] }]
     let request_charges =
         plan.descriptor_charges("edge", &[descriptor(&alice, Some(&own))]).charges;
     let named = request_charges.named_charges();
-    assert_eq!((named[0].entity(), named[0].key_format()), (None, Some("")));
+    assert_eq!(named[0].names(), Some(ChargeNames::own()));
 }

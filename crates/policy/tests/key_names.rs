@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
-use tidegate_core::Cost;
+use tidegate_core::{Cost, NameScheme};
 use tidegate_policy::{Attributes, Plan, PolicySource};
 
 fn plan(text: &str) -> Plan {
@@ -15,8 +15,13 @@ fn names<A: Attributes + ?Sized>(plan: &Plan, request: &A) -> Vec<(String, Strin
     let request_charges = plan.charges(request, Cost::ONE);
     let named = request_charges.named_charges();
     let texts = |charge: &tidegate_core::Charge<'_>| {
-        let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
-        (text(charge.entity()), text(charge.key_format()))
+        let names = charge.names().cloned().unwrap_or_default();
+        let scheme = match names.scheme {
+            NameScheme::StoreDefault => "-".to_owned(),
+            NameScheme::Own => String::new(),
+            NameScheme::Template(template) => template,
+        };
+        (names.entity.unwrap_or("-".to_owned()), scheme)
     };
     named.iter().map(texts).collect()
 }
@@ -170,5 +175,6 @@ policies:
     assert_eq!(names(&plan, &request[..]), [none, log, windows.clone(), windows.clone()]);
     let request_charges = plan.charges(&request[..], Cost::ONE);
     let part = request_charges.subset([3]);
-    assert_eq!(part.named_charges()[0].key_format(), Some(windows.1.as_str()));
+    let names = part.named_charges()[0].names().unwrap();
+    assert_eq!(names.scheme, NameScheme::Template(windows.1));
 }

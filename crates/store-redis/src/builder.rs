@@ -70,7 +70,7 @@ impl RedisStoreBuilder {
 
     /// Keeps counters under the names and in the format that another limiter uses, so that both
     /// count together; see [`KeyFormat`]. Our own keys are faster, smaller, and hold no user text.
-    /// Charges that bring a [template of their own](tidegate_core::Charge::kept_as) use that
+    /// Charges that bring a [template of their own](tidegate_core::NameScheme::Template) use that
     /// instead.
     ///
     /// # Errors

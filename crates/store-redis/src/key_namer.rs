@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate_core::algorithm::{Algorithm, FixedWindow, SlidingLog};
-use tidegate_core::{Charge, Cost, Fingerprint, Limit, Quota, Rule, Span};
+use tidegate_core::{Charge, ChargeNames, Cost, Fingerprint, Limit, NameScheme, Quota, Rule, Span};
 use tidegate_store::{StoreError, StoreErrorKind};
 
 use crate::batch::{RedisCharge, RedisCharges, RedisRequest};
@@ -44,7 +44,11 @@ impl KeyNamer {
 
     /// Whether a charge's key is named by our own scheme.
     pub(crate) fn is_own_key(&self, charge: &Charge<'_>) -> bool {
-        charge.key_format().map_or(self.format.is_none(), str::is_empty)
+        match scheme(charge) {
+            NameScheme::StoreDefault => self.format.is_none(),
+            NameScheme::Own => true,
+            NameScheme::Template(_) => false,
+        }
     }
 
     /// Whether charges that bring no template get another limiter's names.
@@ -59,10 +63,10 @@ impl KeyNamer {
 
     /// How another limiter names a charge's key; `None` if we name it.
     fn format_of(&self, charge: &Charge<'_>) -> Result<Option<Arc<KeyFormat>>, StoreError> {
-        match charge.key_format() {
-            None => Ok(self.format.clone()),
-            Some("") => Ok(None),
-            Some(template) => self.read(template).map(Some),
+        match scheme(charge) {
+            NameScheme::StoreDefault => Ok(self.format.clone()),
+            NameScheme::Own => Ok(None),
+            NameScheme::Template(template) => self.read(template).map(Some),
         }
     }
 
@@ -149,9 +153,11 @@ impl KeyNamer {
         let rule = Rule { id, limit, enforced: true, staggered: false };
         // The tag is made from the lower half.
         let nobody = Fingerprint::new(0, subject.low());
-        let template = format.map(|format| format.to_string()).unwrap_or_default();
-        let charge = Charge::new(nobody, Cost::ONE, &rule).named(PROBE).of_limit(PROBE);
-        let item = self.item(&charge.kept_as(&template)).ok()?;
+        let names = match format {
+            Some(format) => ChargeNames::new(PROBE, PROBE).in_template(format.to_string()),
+            None => ChargeNames::own().clone(),
+        };
+        let item = self.item(&Charge::new(nobody, Cost::ONE, &rule).with_names(&names)).ok()?;
         Some(RedisRequest::Settle(std::iter::once(item).collect()))
     }
 
@@ -159,6 +165,11 @@ impl KeyNamer {
     fn format_of_probe(&self) -> Option<Arc<KeyFormat>> {
         self.format.clone().or_else(|| self.given.lock().values().next().cloned())
     }
+}
+
+/// How a charge's key is to be named.
+fn scheme<'a>(charge: &Charge<'a>) -> &'a NameScheme {
+    charge.names().map_or(&NameScheme::StoreDefault, |names| &names.scheme)
 }
 
 fn probe_limit(format: Option<&KeyFormat>) -> Option<Limit> {

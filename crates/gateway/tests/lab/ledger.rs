@@ -27,9 +27,10 @@ impl Ledger {
     fn record(&self, charges: &[Charge<'_>]) {
         let mut written = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
         for charge in charges {
-            let policy = charge.limit_name().expect("a limit with a name").to_owned();
-            let caller = charge.entity().expect("a caller with a name");
-            written.insert(policy, (charge.counter(), caller.to_owned()));
+            let names = charge.names().expect("names for every charge").clone();
+            let policy = names.limit.expect("a limit with a name");
+            let caller = names.entity.expect("a caller with a name");
+            written.insert(policy, (charge.counter(), caller));
         }
     }
 }

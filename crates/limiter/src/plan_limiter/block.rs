@@ -4,7 +4,7 @@
 //! ends by the store's clock.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint, Rule, Timestamp, Verdict};
+use tidegate_core::{Charge, ChargeNames, Cost, Fingerprint, Rule, Timestamp, Verdict};
 use tidegate_policy::{BlockPenalty, OnStoreError, PlannedPolicy, RequestCharges};
 use tidegate_store::{Store, Verdicts};
 
@@ -28,7 +28,7 @@ pub(super) struct CallerBlock<'p> {
 impl CallerBlock<'_> {
     /// Kept under Tidegate's own key name: the other limiters on a shared store have no blocks.
     pub(super) fn charge(&self, cost: Cost) -> Charge<'_> {
-        Charge::new(self.subject, cost, self.rule).kept_as("")
+        Charge::new(self.subject, cost, self.rule).with_names(ChargeNames::own())
     }
 
     /// Whether this block denies the charge at `index`.

@@ -1,7 +1,7 @@
 //! The charges of Envoy descriptors, under an envoyproxy/ratelimit file or under our own policies.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, KeyPlaceholder, Limit, Rule};
+use tidegate_core::{Charge, ChargeNames, Cost, KeyPlaceholder, Limit, Rule};
 
 use crate::files::ad_hoc_limit::override_rule;
 use crate::files::foreign::envoy::EntryLimit;
@@ -118,7 +118,7 @@ impl Plan {
                 charges.push_override(charge, Some((counter_key.entity(), format.to_string())));
             }
             // Without {limit}, the key would clash with policies and with other windows.
-            Some(_) => charges.push_override(charge.kept_as(""), None),
+            Some(_) => charges.push_override(charge.with_names(ChargeNames::own()), None),
         }
     }
 }

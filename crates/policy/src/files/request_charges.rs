@@ -1,7 +1,7 @@
 //! The charges of one request, and the policies that they belong to.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Cost, Fingerprint};
+use tidegate_core::{Charge, ChargeNames, Cost, Fingerprint};
 
 use crate::files::attributes::ResolvedAttributes;
 use crate::files::cost::{CostFault, cost_above_limits};
@@ -28,15 +28,6 @@ pub struct RequestCharges<'p> {
     /// Boxed, since a fault is rare.
     cost_fault: Option<Box<CostFault>>,
     is_counted_later: bool,
-}
-
-/// The names of a charge in a key that others read.
-#[derive(Clone, Debug)]
-struct ChargeNames {
-    entity: String,
-    limit: String,
-    /// The template of the key; the store's setting if there is none.
-    format: Option<String>,
 }
 
 impl<'p> RequestCharges<'p> {
@@ -175,14 +166,17 @@ impl<'p> RequestCharges<'p> {
             let charge = Charge::new(subject, cost, rule);
             let names = policy.key_names.of(&rule.limit);
             let is_own = matches!(names, KeyNames::Own);
-            let format = names.template().map(ToString::to_string);
-            if format.is_some() || (self.names_all && !is_own) {
+            if names.template().is_some() || (self.names_all && !is_own) {
                 let limit = limit_name(policy.name(), rules, rule);
-                let entity = policy.entity(request);
-                self.names.push((self.charges.len(), ChargeNames { entity, limit, format }));
+                let own = ChargeNames::new(policy.entity(request), limit);
+                let named = match names.template() {
+                    Some(template) => own.in_template(template.to_string()),
+                    None => own,
+                };
+                self.names.push((self.charges.len(), named));
             }
             self.show_next(|| policy.entity(request));
-            self.push(number, if is_own { charge.kept_as("") } else { charge });
+            self.push(number, if is_own { charge.with_names(ChargeNames::own()) } else { charge });
         }
     }
 
@@ -196,9 +190,7 @@ impl<'p> RequestCharges<'p> {
         let mut charges: Vec<Charge<'_>> = self.charges.to_vec();
         for (number, names) in &self.names {
             if let Some(charge) = charges.get_mut(*number) {
-                let named = charge.named(&names.entity).of_limit(&names.limit);
-                let format = names.format.as_deref();
-                *charge = format.map_or(named, |format| named.kept_as(format));
+                *charge = charge.with_names(names);
             }
         }
         charges
@@ -226,7 +218,7 @@ impl<'p> RequestCharges<'p> {
     pub(crate) fn push_override(&mut self, charge: Charge<'p>, names: Option<(String, String)>) {
         if let Some((entity, format)) = names {
             let limit = format!("override-{}", charge.rule().limit.quota().window());
-            let names = ChargeNames { entity, limit, format: Some(format) };
+            let names = ChargeNames::new(entity, limit).in_template(format);
             self.names.push((self.charges.len(), names));
         }
         self.push(OVERRIDE, charge);

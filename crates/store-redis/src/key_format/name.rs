@@ -33,8 +33,9 @@ impl KeyFormat {
             TemplatePart::Placeholder(_) => false,
         });
         let shown = |text| shown(text, tagged, secret);
-        let entity = charge.entity().map(shown);
-        let limit = charge.limit_name().map(shown);
+        let names = charge.names();
+        let entity = names.and_then(|names| names.entity.as_deref()).map(shown);
+        let limit = names.and_then(|names| names.limit.as_deref()).map(shown);
         // Fingerprints print in hex.
         let by_fingerprint = |fingerprint: Fingerprint| format!("{fingerprint:?}").into();
         self.split(|placeholder| match placeholder {

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tidegate_core::{Charge, Cost, Fingerprint, Rule};
+use tidegate_core::{Charge, ChargeNames, Cost, Fingerprint, Rule};
 
 use super::*;
 
@@ -18,7 +18,8 @@ fn rule() -> Rule {
 fn name(template: &str, entity: &str, limit: &str) -> String {
     let rule = rule();
     let charge = Charge::new(Fingerprint::new(3, 4), Cost::ONE, &rule);
-    let name = format(template).name(&charge.named(entity).of_limit(limit), &SECRET);
+    let names = ChargeNames::new(entity, limit);
+    let name = format(template).name(&charge.with_names(&names), &SECRET);
     String::from_utf8(name.around("7").as_bytes().to_vec()).unwrap()
 }
 
@@ -98,7 +99,8 @@ proptest! {
     ) {
         if let Ok(format) = pieces.concat().parse::<KeyFormat>() {
             let rule = rule();
-            let charge = Charge::new(rule.id, Cost::ONE, &rule).named(&entity);
+            let names = ChargeNames { entity: Some(entity), ..ChargeNames::default() };
+            let charge = Charge::new(rule.id, Cost::ONE, &rule).with_names(&names);
             let name = format.name(&charge, &SECRET);
             prop_assert!(name.head.len() + name.tail.len() <= 256 + 512 + 32);
             let _ = format.check_cluster();
@@ -108,7 +110,8 @@ proptest! {
     #[test]
     fn no_entity_tears_its_windows_apart(entity in "[{}a-c]{0,6}") {
         let rule = rule();
-        let charge = Charge::new(rule.id, Cost::ONE, &rule).named(&entity);
+        let names = ChargeNames { entity: Some(entity), ..ChargeNames::default() };
+        let charge = Charge::new(rule.id, Cost::ONE, &rule).with_names(&names);
         let name = format("sw:{{entity}}:{window_start}").name(&charge, &SECRET);
         prop_assert_eq!(name.around("1").slot(), name.around("2").slot());
         prop_assert_eq!(name.around("1").slot(), name.around("").slot());

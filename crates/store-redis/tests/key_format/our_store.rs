@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Charge, Cost, Fingerprint, Limit, Rule, Timestamp, Verdict};
+use tidegate_core::{Charge, ChargeNames, Cost, Fingerprint, Limit, Rule, Timestamp, Verdict};
 use tidegate_store::{Store, StoreError, Verdicts};
 use tidegate_store_redis::{KeyFormat, RedisConfig, RedisStore, RedisStoreBuilder};
 use tokio::runtime::Runtime;
@@ -16,7 +16,7 @@ pub(crate) struct Ours {
     runtime: Arc<Runtime>,
     pub(crate) store: Arc<RedisStore>,
     pub(crate) rule: Rule,
-    pub(crate) user: String,
+    names: ChargeNames,
 }
 
 impl Ours {
@@ -37,7 +37,7 @@ impl Ours {
         let id = Fingerprint::new(9, 9);
         let rule = Rule { id, limit, enforced: true, staggered: true };
         let (runtime, store) = (Arc::new(Runtime::new().unwrap()), Arc::new(builder.build()));
-        Self { runtime, store, rule, user: user.to_owned() }
+        Self { runtime, store, rule, names: ChargeNames::new(user, "login") }
     }
 
     /// The same through another store.
@@ -51,7 +51,7 @@ impl Ours {
 
     pub(crate) fn charge(&self, cost: u64) -> Charge<'_> {
         let charge = Charge::new(Fingerprint::new(5, 5), Cost::new(cost).unwrap(), &self.rule);
-        charge.named(&self.user).of_limit("login")
+        charge.with_names(&self.names)
     }
 
     pub(crate) fn try_settle(

@@ -1,7 +1,7 @@
 //! Several limits in one request, and limits that no format keeps.
 
 use tidegate_core::algorithm::{Algorithm, FixedWindow};
-use tidegate_core::{Charge, Fingerprint, Rule};
+use tidegate_core::{Charge, ChargeNames, Fingerprint, Rule};
 use tidegate_store::StoreErrorKind;
 
 use crate::other_limiters::Kind;
@@ -20,10 +20,11 @@ fn all_limits_pay_or_none_does() {
         let user = user();
         let ours = Ours::new(&REDIS.url(), template, limit(algorithm, "5/hour"), &user, false);
         let day = other(&ours.rule, "2/day");
+        let names = ["hourly", "daily"].map(|limit| ChargeNames::new(&*user, limit));
         let both = |cost| {
             let hourly = ours.charge(cost);
             let daily = Charge::new(hourly.subject(), hourly.cost(), &day);
-            [hourly.of_limit("hourly"), daily.named(&user).of_limit("daily")]
+            [hourly.with_names(&names[0]), daily.with_names(&names[1])]
         };
         for (cost, passes, remaining) in
             [(3, false, [5, 2]), (2, true, [3, 0]), (1, false, [3, 0]), (0, true, [3, 0])]
@@ -47,11 +48,12 @@ fn a_charge_may_bring_its_own_template_along() {
         limit,
         ..ours.rule
     });
+    let names = ["a:{entity}:{window_index}", "b:{entity}"]
+        .map(|template| ChargeNames::new(&*user, "login").in_template(template));
     let all = |cost| {
         let first = ours.charge(cost);
-        let of = |rule| Charge::new(first.subject(), first.cost(), rule).named(&user);
-        let first = first.kept_as("a:{entity}:{window_index}");
-        [first, of(&log).kept_as("b:{entity}"), of(&own).kept_as("")]
+        let of = |rule, names| Charge::new(first.subject(), first.cost(), rule).with_names(names);
+        [of(&ours.rule, &names[0]), of(&log, &names[1]), of(&own, ChargeNames::own())]
     };
     let left = |cost| {
         let (passes, verdicts) = ours.try_settle(&all(cost)).unwrap();
@@ -73,7 +75,8 @@ fn a_shadow_never_vetoes() {
     let shadow = Rule { enforced: false, ..other(&ours.rule, "1/hour") };
     let hourly = ours.charge(2);
     let watched = Charge::new(hourly.subject(), hourly.cost(), &shadow);
-    let charges = [hourly, watched.named(&user).of_limit("shadow")];
+    let names = ChargeNames::new(&*user, "shadow");
+    let charges = [hourly, watched.with_names(&names)];
     let (passes, verdicts) = ours.try_settle(&charges).unwrap();
     assert!(passes && verdicts[0].allowed && !verdicts[1].allowed);
     assert_eq!((verdicts[0].remaining, verdicts[1].remaining), (3, 1));
@@ -97,7 +100,9 @@ fn two_limits_never_count_in_one_key() {
     let user = user();
     let ours = Ours::like(Kind::RlaasLog, &user, "5/hour");
     let day = other(&ours.rule, "20/day");
-    let daily = Charge::new(ours.charge(1).subject(), ours.charge(1).cost(), &day).named(&user);
+    let names = ChargeNames { limit: None, ..ChargeNames::new(&*user, "") };
+    let first = ours.charge(1);
+    let daily = Charge::new(first.subject(), first.cost(), &day).with_names(&names);
     let error = ours.try_settle(&[ours.charge(1), daily]).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(error.to_string().contains("expected {limit}"), "{error}");
@@ -109,10 +114,10 @@ fn a_name_with_a_window_is_another_than_the_same_without() {
     let user = user();
     let ours = Ours::new(&REDIS.url(), "x:{entity}", limit("sliding-log", "5/hour"), &user, false);
     let windows = Rule { limit: limit("fixed-window", "2/day"), ..other(&ours.rule, "1/day") };
+    let names = ChargeNames::new(&*user, "login").in_template("x:{entity}:{window_index}");
     let both = || {
         let log = ours.charge(1);
-        let windows = Charge::new(log.subject(), log.cost(), &windows).named(&user);
-        [log, windows.kept_as("x:{entity}:{window_index}")]
+        [log, Charge::new(log.subject(), log.cost(), &windows).with_names(&names)]
     };
     let (passes, verdicts) = ours.try_settle(&both()).unwrap();
     assert!(passes);
