@@ -215,7 +215,7 @@ mod tests {
     #[cfg(feature = "redis")]
     fn an_address_is_shown_without_its_password() {
         let store = AnyStore::open("redis://:hunter2@cache.internal", "x").unwrap();
-        assert!(store.profile().is_remote());
+        assert!(Store::profile(&store).is_remote());
         assert_eq!(format!("{store:?}"), "AnyStore(redis://:***@cache.internal:6379/0)");
     }
 }

@@ -75,20 +75,20 @@ pub mod guide;
 // `xtask/tests/public_items.rs` keeps the list.
 #[doc(inline)]
 pub use tidegate_limiter::{
-    AlgorithmKind, AnyLimiter, AnyStore, BuildError, CalendarPeriod, Charge, Clock, Cost,
-    CostTooLarge, Decision, DecisionReason, DecisionSource, Fingerprint, HistogramSnapshot,
+    AlgorithmKind, AnyLimiter, AnyStore, BuildError, CalendarPeriod, Charge, ChargeNames, Clock,
+    Cost, CostTooLarge, Decision, DecisionReason, DecisionSource, Fingerprint, HistogramSnapshot,
     IpAddress, IpNetwork, IpNetworkError, Key, KeyResolver, Limit, LimitSpec, Limiter,
     LimiterBuilder, LocalStore, ManualClock, MemoryStats, MemoryStore, MemoryStoreBuilder,
-    OnStoreError, OwnedKey, Policy, PolicyError, Precision, Quota, QuotaError, RateLimiter,
-    ResolvingLimiter, Rule, Span, Store, StoreError, StoreErrorKind, StoreEvent, StoreReport,
-    StoreUrlError, StoreUsage, SystemClock, Timestamp, TokioClock, Verdict, Verdicts, WaitError,
-    WaitLimits,
+    NameScheme, OnStoreError, OwnedKey, Policy, PolicyError, Precision, Promise, Quota, QuotaError,
+    RateLimiter, ResolvingLimiter, Rule, SettleResult, Span, Store, StoreError, StoreErrorKind,
+    StoreEvent, StoreHealth, StoreProfile, StoreReport, StoreUrlError, StoreUsage, SystemClock,
+    Timestamp, TokioClock, Verdict, Verdicts, WaitError, WaitLimits,
 };
 
 #[cfg(feature = "files")]
 #[doc(inline)]
 pub use tidegate_limiter::{
-    Attributes, Plan, PlanFileEvent, PlanLimiter, PlanWatch, RequestCharges, config,
+    Attributes, ChargeIntent, Plan, PlanFileEvent, PlanLimiter, PlanWatch, RequestCharges, config,
 };
 
 #[cfg(feature = "macros")]
@@ -136,10 +136,9 @@ pub use tidegate_tower as tower;
 // For the other crates of this workspace. Not part of the interface: these may change at any time.
 #[cfg(feature = "files")]
 #[doc(hidden)]
-pub use tidegate_limiter::{AdHocLimit, CostFault, path_in_normal_form};
+pub use tidegate_limiter::{AdHocLimit, CostFault, WaitInLine, path_in_normal_form};
 #[doc(hidden)]
 pub use tidegate_limiter::{
-    Histogram, KeyHasher, MAX_COUNT, SettingEntry, SettingsSnapshot, SharedSettings, SplitMix,
-    Stopwatch, WaitQueuePlace, WaitQueueTurn, WaitQueues, algorithm, grpc_status_details,
-    key_as_text, notice, text,
+    Histogram, KeyHasher, MAX_COUNT, PromiseFuture, SettingEntry, SettingsSnapshot, SharedSettings,
+    SplitMix, Stopwatch, WaitQueues, algorithm, grpc_status_details, key_as_text, notice, text,
 };

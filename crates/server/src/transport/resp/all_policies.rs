@@ -48,7 +48,7 @@ pub(super) fn answer(charges: &RequestCharges<'_>, decision: &Decision, replies:
     RespCheckReply::of(&answer).write_with(NAMES.len(), replies);
     let window = answer.tightest().map(|report| report.rule.limit.quota().window());
     let (mut quota, mut state) = (Vec::new(), Vec::new());
-    each_field(&answer, |name, write| match name {
+    each_field(&answer, None, |name, write| match name {
         "ratelimit-policy" => write(&mut quota),
         "ratelimit" => write(&mut state),
         _ => {}
