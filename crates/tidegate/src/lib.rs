@@ -113,7 +113,7 @@ pub use tidegate_limiter::{
 /// let decision = limiter.check_now("alice");
 /// let mut headers = HeaderMap::new();
 /// describe(&RateLimitAnswer::of_policy(limiter.policy(), &decision), &mut headers);
-/// assert_eq!(headers["ratelimit-policy"], r#""api";q=20;w=12"#);
+/// assert_eq!(headers["ratelimit-policy"], r#""api";q=100;w=60"#);
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
 #[cfg(feature = "http")]
