@@ -21,7 +21,7 @@ const MOST: &[(&str, usize)] = &[
     ("tonic", 83),
     ("client", 30),
     ("reqwest", 82),
-    ("remote", 90),
+    ("remote", 88),
 ];
 
 /// The most crates that a limiter with limits in code may need, our own included.

@@ -47,7 +47,7 @@
 //! | `tonic` | the same, with addresses as tonic knows them, and denied calls as statuses | 83 |
 //! | `client` | `client::PoliteLayer`: a layer for clients, which honours the limits of servers | 30 |
 //! | `reqwest` | the same, around reqwest's client | 82 |
-//! | `remote` | `client::remote::RemoteLimiter`: asks a Tidegate server for decisions | 90 |
+//! | `remote` | `client::remote::RemoteLimiter`: asks a Tidegate server for decisions | 88 |
 //! | `tracing` | warnings, and events of the store, as events instead of on standard error | |
 //!
 //! # Choosing an algorithm
