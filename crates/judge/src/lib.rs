@@ -11,6 +11,8 @@
 //!
 //! Everything takes near-linear time: sums over time, sorted once, and one sweep for each rule.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod adapter;
 mod admission;
 mod bounds;
