@@ -44,9 +44,7 @@ async fn commands_of_the_page_can_be_pasted() {
         import { curl, fieldsIn } from './curl.mjs';
         const url = process.argv[2];
         const body = JSON.stringify({ policy: 'demo', key: "it's $HOME `id` \\ \"é\"\n" });
-        const fields = fieldsIn('X-Forwarded-Uri: /a b
-nonsense
-X-Forwarded-Host: example.org');
+        const fields = fieldsIn('X-Forwarded-Uri: /a b\nnonsense\nX-Forwarded-Host: example.org');
         console.log(curl({ method: 'POST', url: `${url}/v1/check`, body }));
         console.log(curl({ method: 'GET', url: `${url}/v1/authz`, fields }));
         console.log(curl({ method: 'DELETE', url: `${url}/healthz` }));
