@@ -59,6 +59,8 @@ async fn a_request_that_is_on_its_way_when_the_gateway_stops_is_answered() {
     assert!(resting.is_silent().await);
     assert_eq!(idle.get("/").await.status, 200);
     front.stop();
+    // When the listener is seen to be closed, the open connections have been notified.
+    soon(async { while TcpStream::connect(front.address).await.is_ok() {} }).await;
     for client in [&mut resting, &mut idle] {
         let reply = client.get("/").await;
         assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));

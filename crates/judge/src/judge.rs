@@ -97,8 +97,7 @@ impl Judge {
         let all = keys.iter().flat_map(|(.., found)| found);
         // Charged denials are an explanation only if they explain everything.
         let are_denials_charged = all.filter(|it| it.is_shortage()).all(|it| it.is_charged);
-        let mut examples: BTreeMap<FindingKind, Vec<(&str, &[JudgedCall], JudgeFinding)>> =
-            BTreeMap::new();
+        let mut examples: BTreeMap<FindingKind, Vec<_>> = BTreeMap::new();
         for (key, calls, found) in keys {
             let mut seen = Vec::new();
             for mut finding in found {

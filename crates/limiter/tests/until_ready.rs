@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate::{
-    Clock, Cost, DecisionReason, Limiter, LimiterBuilder, MemoryStore, Span, Timestamp, WaitError,
-    WaitLimits,
+    Clock, Cost, DecisionReason, Fingerprint, Limiter, LimiterBuilder, MemoryStore, Span,
+    Timestamp, WaitError, WaitLimits, WaitQueues,
 };
 use tokio::time::Instant;
 
@@ -99,7 +99,7 @@ async fn whoever_waits_behind_others_gives_up_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_line_is_bounded_and_goes_away() {
+async fn the_line_is_bounded() {
     let patience = WaitLimits { max_wait: Duration::from_secs(60), max_queue: 2 };
     let limiter = Arc::new(builder("1/second burst 1").wait_limits(patience).build().unwrap());
     limiter.until_ready("key").await.unwrap();
@@ -112,7 +112,16 @@ async fn the_line_is_bounded_and_goes_away() {
     assert_eq!(limiter.until_ready("key").await.unwrap_err(), WaitError::QueueFull(2));
     assert!(limiter.until_ready("another").await.is_ok());
     assert!(tasks.join_all().await.iter().all(Result::is_ok));
-    assert!(format!("{limiter:?}").contains("queues: Mutex { data: {} }"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_without_callers_takes_no_memory() {
+    let (queues, key) = (WaitQueues::default(), Fingerprint::new(0, 1));
+    let turn =
+        queues.in_turn(key, WaitLimits::default(), || async { format!("{queues:?}") }, |_| None);
+    let during = turn.await.unwrap();
+    assert!(during.contains("callers: 1"), "{during}");
+    assert!(format!("{queues:?}").contains("data: {}"), "{queues:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use support::Server;
 use tidegate::{DecisionReason, DecisionSource, Span};
-use tidegate_client::remote::{OnServerError, RemoteCheck, RemoteError, RemoteLimiter};
+use tidegate_client::remote::{
+    OnServerError, RemoteCheck, RemoteDecision, RemoteError, RemoteLimiter,
+};
 use tokio::net::TcpListener;
 
 fn client(server: &Server) -> RemoteLimiter {
@@ -52,7 +54,7 @@ async fn a_client_asks_by_attributes_and_in_batches() {
     let checks = [search("1").cost(2), search("1"), nobody, search("2")];
     let results = limits.check_all(&checks).await.unwrap();
     let allowed: Vec<_> =
-        results.iter().map(|it| it.as_ref().ok().map(|it| it.is_allowed())).collect();
+        results.iter().map(|it| it.as_ref().ok().map(RemoteDecision::is_allowed)).collect();
     assert_eq!(allowed, [Some(true), Some(false), None, Some(true)]);
     let Err(RemoteError::Refused { status: 404, detail }) = &results[2] else {
         panic!("{:?}", results[2])

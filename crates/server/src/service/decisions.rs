@@ -89,7 +89,7 @@ impl<'a, 'p, S: Store> DecisionObserver<'a, 'p, S> {
             let answer = RateLimitAnswer::of_charges(charges, decision);
             let nanos = intent.decision_nanos(timer);
             trace::note(|span| {
-                span.record_decision(answer.policy(), answer.reason(), decision, nanos)
+                span.record_decision(answer.policy(), answer.reason(), decision, nanos);
             });
         }
     }
