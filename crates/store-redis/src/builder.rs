@@ -107,7 +107,7 @@ impl RedisStoreBuilder {
     /// A decision that Redis has not made by then is an error of kind
     /// [`Timeout`](tidegate_store::StoreErrorKind::Timeout), and the limiter decides without the store. Choose
     /// it well above the round trip: `RedisStore` reports a typical one
-    /// ([`Store::round_trip`](tidegate_store::Store::round_trip)). Defaults to
+    /// ([`StoreHealth::round_trip`](tidegate_store::StoreHealth::round_trip)). Defaults to
     /// [`DEFAULT_DEADLINE`](Self::DEFAULT_DEADLINE).
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }

@@ -147,7 +147,7 @@ pub struct StoreProfile {
     /// Whether the store may settle several counters one after the other. Then units of the first are
     /// given back if a later counter denies, and look used in between.
     pub is_stepwise: bool,
-    /// Whether the names of callers and limits are part of its keys, so that [charges](Charge::named)
+    /// Whether the names of callers and limits are part of its keys, so that [charges](Charge::with_names)
     /// must carry them.
     pub names_keys: bool,
 }

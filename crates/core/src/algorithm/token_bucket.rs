@@ -149,7 +149,10 @@ impl Algorithm for TokenBucket {
         let (pace, but_one) = (BucketPace::new(rate, burst), RefillTime::default());
         let bucket = Self { rate, window, burst, pace, but_one };
         if quota.burst_size() == Some(0) {
-            return Err(QuotaError::new(quota, "a bucket that holds nothing; expected a burst of 1 or more"));
+            return Err(QuotaError::new(
+                quota,
+                "a bucket that holds nothing; expected a burst of 1 or more",
+            ));
         }
         if quota.limit() == 0 && quota.burst_size().is_some() {
             return Err(QuotaError::new(

@@ -17,8 +17,8 @@ use crate::Span;
 ///
 /// | placeholder | becomes |
 /// |---|---|
-/// | `{entity}` | the caller's name, from [`Charge::named`](crate::Charge::named); required |
-/// | `{limit}` | the limit's name, from [`Charge::of_limit`](crate::Charge::of_limit) |
+/// | `{entity}` | the caller's name, from [`ChargeNames`](crate::ChargeNames); required |
+/// | `{limit}` | the limit's name, from [`ChargeNames`](crate::ChargeNames) |
 /// | `{window_index}` | the window's number: its start divided by its length |
 /// | `{window_start}` | when the window began, in seconds since the epoch |
 /// | `{window_start_ms}` | the same in milliseconds |
