@@ -62,7 +62,10 @@ async fn a_request_that_is_on_its_way_when_the_gateway_stops_is_answered() {
     // When the listener is seen to be closed, the open connections have been notified.
     soon(async { while TcpStream::connect(front.address).await.is_ok() {} }).await;
     for client in [&mut resting, &mut idle] {
-        let reply = client.get("/").await;
+        client.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    }
+    for client in [&mut resting, &mut idle] {
+        let reply = client.reply().await;
         assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
         assert!(client.is_closed().await);
     }
