@@ -32,7 +32,9 @@ fn an_image_is_built_from_nothing_that_may_change() {
 #[test]
 fn tools_are_installed_in_one_version_each() {
     let script = read("scripts/tool");
-    let rows = script.lines().filter_map(|line| line.trim().strip_prefix('['));
+    let list = script.lines().skip_while(|line| *line != "declare -A versions=(");
+    let rows =
+        list.take_while(|line| *line != ")").filter_map(|line| line.trim().strip_prefix('['));
     let versions: Vec<(&str, &str)> = rows.filter_map(|row| row.split_once("]=")).collect();
     assert!(versions.len() >= 4, "{versions:?}");
     for (tool, version) in versions {
