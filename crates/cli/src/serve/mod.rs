@@ -132,11 +132,7 @@ impl ServeCommand {
         print_startup_message(startup.text());
         startup.log();
         let code = opened.run_until_stopped(stop).await?;
-        let how = match code == ExitCode::SUCCESS {
-            true => "every request that had arrived was answered",
-            false => "immediately, by a second signal",
-        };
-        log::emit_for_programs("stopped", how, &[]);
+        log_stop(code);
         if let Some(exporting) = exporting.filter(|_| code == ExitCode::SUCCESS) {
             exporting.finish().await;
         }
@@ -157,6 +153,14 @@ impl ServeCommand {
         let app = app.with_rights(self.rights());
         Ok(if self.operate.shows_keys() { app.with_shown_keys() } else { app })
     }
+}
+
+fn log_stop(code: ExitCode) {
+    let how = match code == ExitCode::SUCCESS {
+        true => "every request that had arrived was answered",
+        false => "immediately, by a second signal",
+    };
+    log::emit_for_programs("stopped", how, &[]);
 }
 
 /// Prints in the background: the server runs even if standard output is closed or not read.
