@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::StatusCode;
-use tidegate::{ChargeIntent, Plan, RequestCharges, Store};
+use tidegate::{ChargeIntent, Decision, Plan, Promise, RequestCharges, Store};
 use tidegate_http::RateLimitAnswer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::yield_now;
@@ -138,18 +138,34 @@ impl HttpFastPath<'_> {
         charges: &RequestCharges<'_>,
         span: &mut Option<Box<TraceSpan>>,
     ) -> Result<StatusCode, FastPathOutcome> {
-        let deciding = pin!(async { app.decide(charges, ChargeIntent::Take).await });
-        let mut deciding = pin!(within(span, deciding));
-        let decision = match poll_fn(|cx| Poll::Ready(deciding.as_mut().poll(cx))).await {
-            Poll::Ready(decision) => decision,
-            Poll::Pending => {
-                // Earlier responses do not wait for the store.
-                self.send().await?;
-                let _answering = self.connection.progress.begin();
-                deciding.await
+        let decision = match span {
+            None => match app.decide(charges, ChargeIntent::Take) {
+                Promise::Ready(decision) => {
+                    let answer = RateLimitAnswer::of_charges(charges, &decision);
+                    return Ok(self.output.add_decision(plan, &answer));
+                }
+                Promise::Later(deciding) => self.finish(deciding).await?,
+            },
+            Some(_) => {
+                let deciding = pin!(async { app.decide(charges, ChargeIntent::Take).await });
+                self.finish(within(span, deciding)).await?
             }
         };
         Ok(self.output.add_decision(plan, &RateLimitAnswer::of_charges(charges, &decision)))
+    }
+
+    /// The decision of a future. If it is not there at once, earlier responses do not wait for it.
+    async fn finish(
+        &mut self,
+        deciding: impl Future<Output = Decision>,
+    ) -> Result<Decision, FastPathOutcome> {
+        let mut deciding = pin!(deciding);
+        if let Poll::Ready(decision) = poll_fn(|cx| Poll::Ready(deciding.as_mut().poll(cx))).await {
+            return Ok(decision);
+        }
+        self.send().await?;
+        let _answering = self.connection.progress.begin();
+        Ok(deciding.await)
     }
 
     /// Reads more bytes. If part of a check has arrived, waits only [`PART_TIMEOUT`] for the rest.
